@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build demo test attack lint bench soak fuzz clean
+.PHONY: help bootstrap build demo test test-kerberos attack lint bench soak fuzz clean
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 30
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 \t\2/p' Makefile | expand -t 18
 
 bootstrap: ## install missing prerequisites (scripts/bootstrap --check only reports them)
 	@scripts/bootstrap
@@ -28,6 +28,9 @@ demo: build ## run broker, gateway and thousands of clients on this machine; wri
 
 test: ## run all tests: unit, property, end-to-end with a real broker, client SDKs, README
 	@scripts/test
+
+test-kerberos: ## build with Kerberos (feature gssapi) and test it against a KDC of its own
+	@scripts/test-kerberos
 
 attack: build ## run attacks next to regular clients, at full scale, against the release binary
 	@. scripts/env; WEIR_ATTACK=full WEIR_ATTACK_BINARY=$(abspath $(WEIR)) \

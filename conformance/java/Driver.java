@@ -1,5 +1,6 @@
 // An unmodified Lightstreamer client for Java SE, controlled by a JSON argument and JSON lines on stdin.
-// Prints its events as JSON lines. Protocol: docs/conformance.md. The debug log goes to stderr.
+// Prints its events as JSON lines. Protocol: docs/conformance.md. The debug log goes to stderr. Starting a
+// JVM is slow, so one process serves several clients, one after the other.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -38,6 +39,8 @@ final class Driver {
     private final JsonNode config;
     private final LightstreamerClient client;
     private final List<Subscription> subscriptions = new ArrayList<>();
+    /** Guarded by EVENTS. */
+    private boolean closed;
 
     private Driver(JsonNode config) throws Exception {
         this.config = config;
@@ -104,15 +107,24 @@ final class Driver {
         return JSON.convertValue(array, String[].class);
     }
 
+    /** Ends the client and prints its last event. */
+    private void close() {
+        synchronized (EVENTS) {
+            emit("closed");
+            closed = true;
+        }
+        client.disconnect();
+    }
+
     /** Prints an event; names and values alternate. */
-    private static void emit(String event, Object... more) {
+    private void emit(String event, Object... more) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("event", event);
         for (int i = 0; i < more.length; i += 2) line.put((String) more[i], more[i + 1]);
         try {
             String text = JSON.writeValueAsString(line);
             synchronized (EVENTS) {
-                EVENTS.println(text);
+                if (!closed) EVENTS.println(text);
             }
         } catch (com.fasterxml.jackson.core.JsonProcessingException e) {
             throw new IllegalStateException(e);
@@ -203,7 +215,7 @@ final class Driver {
         @Override public void onListenEnd() {}
     }
 
-    private static final class Outcome implements ClientMessageListener {
+    private final class Outcome implements ClientMessageListener {
         @Override public void onAbort(String text, boolean sentOnNetwork) {
             emit("message", "text", text, "outcome", "aborted");
         }
@@ -246,7 +258,14 @@ final class Driver {
         }
         Driver driver = new Driver(config);
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = commands.readLine(); line != null; line = commands.readLine()) driver.obey(JSON.readTree(line));
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            JsonNode command = JSON.readTree(line);
+            switch (command.get("cmd").asText()) {
+                case "close" -> driver.close();
+                case "open" -> driver = new Driver(command.get("config"));
+                default -> driver.obey(command);
+            }
+        }
         // The SDK's own threads would keep the process alive.
         System.exit(0);
     }

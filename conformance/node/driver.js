@@ -1,10 +1,18 @@
 // An unmodified Lightstreamer client for Node, controlled by a JSON argument and JSON lines on stdin.
 // Prints its events as JSON lines. Protocol: docs/conformance.md. The debug log goes to stderr.
-// `drive` contains only SDK code and also runs in a page (conformance/web).
+// `drive` contains only SDK code and also runs in a page (conformance/web). The process serves several
+// clients, one after the other.
 'use strict';
 
-/** Starts a client with `config` and returns its command handler. `log` receives the SDK's log lines. */
-function drive({ LightstreamerClient, Subscription }, config, print, log) {
+/**
+ * Starts a client with `config` and returns its command handler. `output` receives its events, `log` the
+ * SDK's log lines.
+ */
+function drive({ LightstreamerClient, Subscription }, config, output, log) {
+  let closed = false;
+  const print = (line) => {
+    if (!closed) output(line);
+  };
   // Wall clock in microseconds, in the resolution of the monotonic clock.
   const nowUs = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
   const detail = config.details ? print : () => {};
@@ -105,18 +113,28 @@ function drive({ LightstreamerClient, Subscription }, config, print, log) {
     else if (cmd === 'option') option(name, value);
     else if (cmd === 'message') message(command);
     else if (cmd === 'disconnect') client.disconnect();
+    else if (cmd === 'close') {
+      print({ event: 'closed' });
+      closed = true;
+      client.disconnect();
+    }
     else throw new Error(`unknown command ${cmd}`);
   };
 }
 
 if (typeof process !== 'undefined') {
-  const command = drive(
+  const start = (config) => drive(
     require('lightstreamer-client-node'),
-    JSON.parse(process.argv[2]),
+    config,
     (line) => process.stdout.write(JSON.stringify(line) + '\n'),
     (line) => process.stderr.write(line + '\n'),
   );
+  let command = start(JSON.parse(process.argv[2]));
   const commands = require('readline').createInterface({ input: process.stdin });
-  commands.on('line', (line) => command(JSON.parse(line)));
+  commands.on('line', (line) => {
+    const { cmd, config, ...more } = JSON.parse(line);
+    if (cmd === 'open') command = start(config);
+    else command({ cmd, ...more });
+  });
   commands.on('close', () => process.exit(0));
 }

@@ -9,7 +9,6 @@ const path = require('path');
 const readline = require('readline');
 const { newPage, describe, fail } = require('./devtools');
 
-const config = JSON.parse(process.argv[2]);
 const PAGE = '<!doctype html><title>conformance</title><script src="/sdk.js"></script><script src="/driver.js"></script>';
 const SDK = path.join(process.env.NODE_PATH, 'lightstreamer-client-web/lightstreamer.min.js');
 const FILES = {
@@ -41,16 +40,36 @@ async function open(url) {
   page.on('Log.entryAdded', ({ entry }) => process.stderr.write(`browser: ${entry.text} ${entry.url ?? ''}\n`));
   for (const name of ['weirPrint', 'weirLog']) await page.send('Runtime.addBinding', { name });
   await page.navigate(url);
-  if (config.cookie) await page.evaluate(`document.cookie = ${JSON.stringify(config.cookie)}`);
   return page.evaluate;
 }
 
 async function main() {
   const evaluate = await open(await serve());
-  await evaluate(`globalThis.command = drive(
-    globalThis, ${JSON.stringify(config)}, (line) => weirPrint(JSON.stringify(line)), weirLog); undefined`);
+  let hasCookie = false;
+
+  async function start(config) {
+    if (config.cookie) {
+      hasCookie = true;
+      await evaluate(`document.cookie = ${JSON.stringify(config.cookie)}`);
+    }
+    await evaluate(`globalThis.command = drive(
+      globalThis, ${JSON.stringify(config)}, (line) => weirPrint(JSON.stringify(line)), weirLog); undefined`);
+  }
+
+  async function handle(line) {
+    const { cmd, config } = JSON.parse(line);
+    // Other clients must not have the cookie.
+    if (cmd === 'close' && hasCookie) process.exit(0);
+    if (cmd === 'open') await start(config);
+    else await evaluate(`command(${line}); undefined`);
+  }
+
+  await start(JSON.parse(process.argv[2]));
   const commands = readline.createInterface({ input: process.stdin });
-  commands.on('line', (line) => evaluate(`command(${line}); undefined`).catch(fail));
+  let handled = Promise.resolve();
+  commands.on('line', (line) => {
+    handled = handled.then(() => handle(line)).catch(fail);
+  });
   commands.on('close', () => process.exit(0));
 }
 

@@ -21,7 +21,7 @@ const COMMANDS = {
   },
   /** Returns a screenshot of the whole page as PNG. */
   async picture(page, { file }) {
-    const { data } = await page.send('Page.captureScreenshot', { captureBeyondViewport: true });
+    const { data } = await page.send('Page.captureScreenshot', { captureBeyondViewport: true, optimizeForSpeed: true });
     fs.writeFileSync(file, Buffer.from(data, 'base64'));
   },
 };

@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from clients import give_up, prime, read, send_burst
 from roundtrip import Roundtrip
-from settings import Settings
+from settings import Settings, security
 from steady import steady_consume, steady_produce
 from weir_driver import Burst, Mark, Reading, Refused, serve
 
@@ -29,11 +29,12 @@ class Driver:
 
     async def configure(self, command):
         await self.close()
-        self.settings = Settings(command.text("bootstrap"), command.get("settings"))
+        client = command.client_file()
+        self.settings = Settings(command.text("bootstrap"), security(client), command.get("settings"))
         # Creating a client validates the settings.
         await AIOKafkaProducer(**self.settings.producer).stop()
         await AIOKafkaConsumer(**self.settings.group()).stop()
-        return self.settings.echo()
+        return {**self.settings.echo(), "client_file": bool(client)}
 
     async def close(self):
         """Discards the reused producer with its queued records."""

@@ -1,6 +1,12 @@
 """Maps the protocol's settings to aiokafka's."""
 
+import ssl
+import tempfile
 import uuid
+
+from aiokafka.abc import AbstractTokenProvider
+
+from weir_driver import check_settings, read_token
 
 # Protocol name: library name.
 PRODUCER = {
@@ -41,12 +47,14 @@ INSTEAD = {
 class Settings:
     """Configuration of clients and its report: the library cannot report its settings."""
 
-    def __init__(self, bootstrap, asked):
+    def __init__(self, bootstrap, security, asked):
         self.asked = asked
-        self.producer = {"bootstrap_servers": bootstrap, **self._taken(PRODUCER)}
+        check_settings(asked, {**PRODUCER, **CONSUMER, **GROUP})
+        common = {"bootstrap_servers": bootstrap, **security}
+        self.producer = {**common, **self._taken(PRODUCER)}
         if self.producer.get("compression_type") == "none":
             self.producer["compression_type"] = None
-        self.consumer = {"bootstrap_servers": bootstrap, **self._taken(CONSUMER)}
+        self.consumer = {**common, **self._taken(CONSUMER)}
         self.of_groups = {"auto_offset_reset": "earliest", **self._taken(GROUP)}
 
     def _taken(self, names):
@@ -64,3 +72,46 @@ class Settings:
         known = {**PRODUCER, **CONSUMER, **GROUP}
         effective = {name: value if name in known else INSTEAD.get(name) for name, value in self.asked.items()}
         return {"effective": effective, "unsupported": [name for name in self.asked if name not in known]}
+
+
+class RunToken(AbstractTokenProvider):
+    """The token of the run."""
+
+    def __init__(self, token):
+        self._token = token
+
+    async def token(self):
+        return self._token
+
+
+def security(client):
+    """Returns encryption and login of a client file with librdkafka's names."""
+    given = client.get("properties", {})
+    if not given:
+        return {}
+    taken = {"security_protocol": given.get("security.protocol", "plaintext").upper()}
+    if taken["security_protocol"].endswith("SSL"):
+        taken["ssl_context"] = _ssl_context(given)
+    mechanism = given.get("sasl.mechanism")
+    if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        taken["sasl_mechanism"] = mechanism
+        taken["sasl_plain_username"] = given["sasl.username"]
+        taken["sasl_plain_password"] = given["sasl.password"]
+    elif mechanism == "OAUTHBEARER":
+        taken["sasl_mechanism"] = mechanism
+        taken["sasl_oauth_token_provider"] = RunToken(read_token(client))
+    elif mechanism is not None:
+        raise ValueError(f"this driver does not support {mechanism}")
+    return taken
+
+
+def _ssl_context(given):
+    context = ssl.create_default_context(cadata=given.get("ssl.ca.pem"))
+    context.check_hostname = given.get("ssl.endpoint.identification.algorithm") != "none"
+    if "ssl.certificate.pem" in given:
+        # The module reads certificates from files only. This one is private and deleted at once.
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(given["ssl.certificate.pem"] + given["ssl.key.pem"])
+            file.flush()
+            context.load_cert_chain(file.name)
+    return context

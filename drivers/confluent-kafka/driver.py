@@ -28,12 +28,13 @@ class Driver:
 
     def configure(self, command):
         self.close()
-        settings = Settings(command.text("bootstrap"), command.get("settings"))
+        client = command.client_file()
+        settings = Settings(command.text("bootstrap"), client, command.get("settings"))
         # Creating a client validates the settings.
         Producer(settings.producer)
         Consumer(settings.group()).close()
         self.settings = settings
-        return settings.echo()
+        return {**settings.echo(), "client_file": bool(client)}
 
     def close(self):
         """Discards the reused producer with its queued records."""

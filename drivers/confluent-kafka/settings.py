@@ -1,6 +1,9 @@
 """Maps the protocol's settings to librdkafka's."""
 
+import time
 import uuid
+
+from weir_driver import check_settings, read_token
 
 # Protocol name: library name.
 PRODUCER = {
@@ -30,6 +33,8 @@ GROUP = {
     "auto_commit": "enable.auto.commit",
     "auto_commit_ms": "auto.commit.interval.ms",
 }
+# Longer than a run, for which there is one token. The broker knows how long it is valid.
+TOKEN_LIFETIME_S = 24 * 3600
 # Meaning of 0 for settings where the library has a maximum.
 BATCH_RECORDS_MAX = 1_000_000
 
@@ -37,9 +42,13 @@ BATCH_RECORDS_MAX = 1_000_000
 class Settings:
     """Configuration of clients and its report: the binding cannot read effective settings."""
 
-    def __init__(self, bootstrap, asked):
+    def __init__(self, bootstrap, client, asked):
         self.asked = asked
-        self.common = {"bootstrap.servers": bootstrap}
+        check_settings(asked, {**PRODUCER, **SOCKETS, **CONSUMER, **GROUP})
+        self.common = {**client.get("properties", {}), "bootstrap.servers": bootstrap}
+        token = read_token(client)
+        if token is not None:
+            self.common["oauth_cb"] = lambda _config: (token, time.time() + TOKEN_LIFETIME_S)
         self._take(self.common, SOCKETS)
         self.producer = dict(self.common)
         self._take(self.producer, PRODUCER)

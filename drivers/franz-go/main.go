@@ -23,24 +23,25 @@ var capabilities = []string{
 
 // A command's fields; each command uses some.
 type command struct {
-	ID        json.RawMessage            `json:"id"`
-	Op        string                     `json:"op"`
-	TimeoutMs int64                      `json:"timeout_ms"`
-	Protocol  int                        `json:"protocol"`
-	Bootstrap string                     `json:"bootstrap"`
-	Settings  map[string]json.RawMessage `json:"settings"`
-	Topic     string                     `json:"topic"`
-	Len       int                        `json:"len"`
-	Count     int                        `json:"count"`
-	Seed      uint64                     `json:"seed"`
-	State     string                     `json:"state"`
-	PerRecord bool                       `json:"per_record"`
-	Via       string                     `json:"via"`
-	Verify    bool                       `json:"verify"`
-	Commit    bool                       `json:"commit"`
-	Rate      float64                    `json:"rate"`
-	Role      string                     `json:"role"`
-	Seconds   int                        `json:"seconds"`
+	ID         json.RawMessage            `json:"id"`
+	Op         string                     `json:"op"`
+	TimeoutMs  int64                      `json:"timeout_ms"`
+	Protocol   int                        `json:"protocol"`
+	Bootstrap  string                     `json:"bootstrap"`
+	ClientFile string                     `json:"client_file"`
+	Settings   map[string]json.RawMessage `json:"settings"`
+	Topic      string                     `json:"topic"`
+	Len        int                        `json:"len"`
+	Count      int                        `json:"count"`
+	Seed       uint64                     `json:"seed"`
+	State      string                     `json:"state"`
+	PerRecord  bool                       `json:"per_record"`
+	Via        string                     `json:"via"`
+	Verify     bool                       `json:"verify"`
+	Commit     bool                       `json:"commit"`
+	Rate       float64                    `json:"rate"`
+	Role       string                     `json:"role"`
+	Seconds    int                        `json:"seconds"`
 }
 
 func (c *command) check() error {
@@ -221,11 +222,16 @@ func libraryVersion() string {
 
 func (d *driver) configure(cmd *command, answer answer) error {
 	d.producer.close()
-	settings, err := newSettings(cmd.Bootstrap, cmd.Settings)
+	client, err := readClientFile(cmd.ClientFile)
+	if err != nil {
+		return err
+	}
+	settings, err := newSettings(cmd.Bootstrap, client, cmd.Settings)
 	if err != nil {
 		return err
 	}
 	d.settings = settings
 	answer["effective"], answer["unsupported"] = settings.effective, settings.unsupported
+	answer["client_file"] = cmd.ClientFile != ""
 	return nil
 }

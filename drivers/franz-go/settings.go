@@ -126,8 +126,8 @@ var codecs = map[string]kgo.CompressionCodec{
 	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 }
 
-func newSettings(bootstrap string, asked map[string]json.RawMessage) (*settings, error) {
-	s := &settings{all: []kgo.Opt{kgo.SeedBrokers(bootstrap)}, effective: answer{}, unsupported: []string{}}
+func newSettings(bootstrap string, security []kgo.Opt, asked map[string]json.RawMessage) (*settings, error) {
+	s := &settings{all: append(security, kgo.SeedBrokers(bootstrap)), effective: answer{}, unsupported: []string{}}
 	s.ofProducers = append(s.ofProducers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	for name, value := range asked {
 		if knob, known := knobs[name]; known {
@@ -141,7 +141,7 @@ func newSettings(bootstrap string, asked map[string]json.RawMessage) (*settings,
 		return nil, err
 	}
 	// Never used: no connection is opened.
-	client, err := kgo.NewClient(append(append(s.all[:1:1], s.ofProducers...), s.ofConsumers...)...)
+	client, err := kgo.NewClient(append(append(s.all[:len(s.all):len(s.all)], s.ofProducers...), s.ofConsumers...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (s *settings) echo(client *kgo.Client, name string, asked json.RawMessage, 
 }
 
 func (s *settings) client(more ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append(s.all[:1:1], more...)...)
+	return kgo.NewClient(append(s.all[:len(s.all):len(s.all)], more...)...)
 }
 
 func (s *settings) newProducer() (*kgo.Client, error) {

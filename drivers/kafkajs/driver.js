@@ -45,8 +45,9 @@ const operations = {
   },
 
   async configure(command) {
-    settings = new Settings(command.text('bootstrap'), command.get('settings'));
-    return settings.echo();
+    const client = command.clientFile();
+    settings = new Settings(command.text('bootstrap'), client, command.get('settings'));
+    return { ...settings.echo(), client_file: client !== undefined };
   },
 
   async warmup(command) {

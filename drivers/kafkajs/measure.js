@@ -31,6 +31,12 @@ class Command {
     return String(this.get(name));
   }
 
+  // Returns the content of the file with encryption and login, if there is one.
+  clientFile() {
+    const path = this.fields.client_file;
+    return path === undefined ? undefined : JSON.parse(fs.readFileSync(path, 'utf8'));
+  }
+
   number(name) {
     const value = this.get(name);
     if (!Number.isInteger(value) || value < 0 || value > 2 ** 53) refuse(`"${name}" is no whole number from 0 to 2^53`);

@@ -2,6 +2,7 @@
 'use strict';
 
 const { randomUUID } = require('node:crypto');
+const { readFileSync } = require('node:fs');
 
 const { CompressionTypes, Kafka, Partitioners } = require('kafkajs');
 const { refuse } = require('./measure');
@@ -31,8 +32,20 @@ const KNOWN = [
 ];
 const BATCH_BYTES = 1_000_000;
 
+const BOOLEANS = ['idempotence', 'check_crcs', 'auto_commit'];
+
+// Rejects values of another type, which the library would use as they are.
+function check(asked) {
+  for (const [name, value] of Object.entries(asked)) {
+    const type = name === 'compression' ? 'string' : BOOLEANS.includes(name) ? 'boolean' : 'number';
+    const known = KNOWN.includes(name) || name === 'batch_bytes';
+    if (known && typeof value !== type) refuse(`${name} cannot be ${JSON.stringify(value)}`);
+  }
+}
+
 class Settings {
-  constructor(bootstrap, asked) {
+  constructor(bootstrap, client, asked) {
+    check(asked);
     this.asked = asked;
     // Topics to which a producer with these settings has sent a primer.
     this.primed = new Set();
@@ -40,6 +53,7 @@ class Settings {
     this.kafka = new Kafka({
       clientId: 'weir',
       brokers: bootstrap.split(','),
+      ...security(client),
       // Its default logger would use standard output.
       logCreator: () => ({ namespace, log }) => process.stderr.write(`${namespace}: ${log.message} ${log.error || ''}\n`),
       logLevel: 1,
@@ -90,6 +104,33 @@ class Settings {
     if (name === 'batch_bytes') return this.batchBytes;
     return name in INSTEAD ? INSTEAD[name] : null;
   }
+}
+
+// Returns encryption and login of a client file with librdkafka's names.
+function security(client) {
+  const given = client ? client.properties : {};
+  const [mechanism, protocol] = [given['sasl.mechanism'], given['security.protocol'] || ''];
+  const login = { username: given['sasl.username'], password: given['sasl.password'] };
+  const logins = {
+    PLAIN: { mechanism: 'plain', ...login },
+    'SCRAM-SHA-256': { mechanism: 'scram-sha-256', ...login },
+    'SCRAM-SHA-512': { mechanism: 'scram-sha-512', ...login },
+    OAUTHBEARER: {
+      mechanism: 'oauthbearer',
+      oauthBearerProvider: async () => ({ value: readFileSync(client.token_file, 'utf8') }),
+    },
+  };
+  if (mechanism !== undefined && !(mechanism in logins)) refuse(`no login with "${mechanism}" in this driver`);
+  const ssl = {
+    ca: given['ssl.ca.pem'],
+    cert: given['ssl.certificate.pem'],
+    key: given['ssl.key.pem'],
+    ...(given['ssl.endpoint.identification.algorithm'] === 'none' ? { checkServerIdentity: () => undefined } : {}),
+  };
+  return {
+    ...(protocol.toLowerCase().endsWith('ssl') ? { ssl } : {}),
+    ...(mechanism === undefined ? {} : { sasl: logins[mechanism] }),
+  };
 }
 
 // The library has two codecs; others are separate packages.

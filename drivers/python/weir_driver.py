@@ -36,6 +36,33 @@ class Refused(Exception):
     """A command that failed, with the reason."""
 
 
+BOOLEANS = ("idempotence", "check_crcs", "auto_commit")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def check_settings(asked, known):
+    """Rejects values of another type, which a library may report at first use, or never."""
+    if not isinstance(asked, dict):
+        raise Refused('"settings" is no object')
+    for name, value in asked.items():
+        if name in BOOLEANS:
+            right = isinstance(value, bool)
+        elif name == "compression":
+            right = value in CODECS
+        else:
+            right = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if name in known and not right:
+            raise Refused(f"{name} cannot be {json.dumps(value)}")
+
+
+def read_token(client):
+    """Returns the token for OAUTHBEARER of a client file; None without one."""
+    if "token_file" not in client:
+        return None
+    with open(client["token_file"], encoding="utf-8") as file:
+        return file.read().strip()
+
+
 class Command:
     """A command: its fields by name, and its deadline."""
 
@@ -63,6 +90,14 @@ class Command:
         if not 0 <= value <= 1 << 53:
             raise Refused(f'"{name}" is not from 0 to 2^53')
         return value
+
+    def client_file(self):
+        """Returns the content of the file with encryption and login; empty without one."""
+        path = self.fields.get("client_file")
+        if path is None:
+            return {}
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
 
     def rate(self):
         return self.get("rate", (int, float))

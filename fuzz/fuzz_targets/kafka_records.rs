@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_kafka::fuzz::records(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_wire::fuzz::records(data));

@@ -114,9 +114,9 @@ impl<'a> RunningCell<'a> {
         let (context, role) = (self.context.run, ProcessRole::Gateway);
         let plan = (self.context.plan, self.spec.variant);
         let dir = &self.processes.dir;
-        let files = GatewayFiles::write(dir, plan, &context.broker.bootstrap, &self.topic)?;
+        let files = GatewayFiles::write(dir, plan, context.broker.connection(), &self.topic)?;
         let args = files.args(ANY_PORT, ANY_PORT);
-        let gateway = RoleProcess::plain(&context.folder.options.exe, &args, role, dir)?;
+        let gateway = RoleProcess::plain(&context.run_dir.options.exe, &args, role, dir)?;
         let pid = gateway.pid();
         self.processes.running.push(gateway);
         let is_ready = || files.ready().is_some();
@@ -181,7 +181,7 @@ impl<'a> RunningCell<'a> {
     fn workers(&self) -> Workers<'_> {
         Workers {
             plan: self.context.plan,
-            bootstrap: &self.context.run.broker.bootstrap,
+            connection: self.context.run.broker.connection(),
             topic: &self.topic,
             clients: self.spec.clients,
         }

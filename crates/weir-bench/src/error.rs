@@ -4,11 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+use weir_drivers::conformance::ConformanceError;
+use weir_drivers::{DriverError, DriverFailure};
 use weir_kafka::AdminError;
 use weir_lab::LabError;
 
 use crate::plan::PlanError;
-use weir_load::error::ErrorClass;
+use weir_load::error::{ErrorClass, LoadError};
 
 /// Error that ends a run before it has a result.
 #[derive(Debug, Error)]
@@ -16,6 +18,18 @@ pub enum BenchError {
     /// Invalid plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Client properties of the run are invalid.
+    #[error(transparent)]
+    Client(#[from] LoadError),
+    /// Subject of `proxy-overhead` that clients with encryption cannot use.
+    #[error(
+        "subject {0}: clients of this run use encryption, but the proxies started for it do not; \
+         use --subjects direct"
+    )]
+    Encrypted(&'static str),
+    /// Client properties could not be written for the child processes.
+    #[error("cannot write the client properties for child processes: {0}")]
+    ClientFile(#[source] io::Error),
     /// Broker could not be started.
     #[error("cannot start a broker for the run: {0}")]
     Lab(#[from] LabError),
@@ -40,6 +54,12 @@ pub enum BenchError {
     /// Role of a child process that exited during the run, and the last line of its log.
     #[error("{0} exited unexpectedly: {1}")]
     Exited(&'static str, String),
+    /// Driver that cannot be built.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// Checks of a driver that cannot be completed.
+    #[error(transparent)]
+    Conformance(#[from] ConformanceError),
     /// Client library comparison that cannot start.
     #[error("{0}")]
     Libraries(String),
@@ -72,6 +92,7 @@ impl BenchError {
             | Self::Read(..)
             | Self::NothingToImport(_)
             | Self::Libraries(_)
+            | Self::Encrypted(_)
             | Self::Resume(..) => ErrorClass::Usage,
             Self::Lab(error) => match error.fault() {
                 weir_lab::ErrorClass::Usage => ErrorClass::Usage,
@@ -79,8 +100,20 @@ impl BenchError {
                     ErrorClass::Target
                 }
             },
+            Self::Driver(error) => match &error.reason {
+                DriverFailure::NotBuilt(_) => ErrorClass::Usage,
+                _ => ErrorClass::Target,
+            },
+            Self::Conformance(error) => match error {
+                ConformanceError::NoCheck(..) => ErrorClass::Usage,
+                ConformanceError::File(..) => ErrorClass::Instrument,
+                _ => ErrorClass::Target,
+            },
             Self::Admin(_) => ErrorClass::Target,
-            Self::Spawn(..) | Self::NoPipe | Self::Exited(..) => ErrorClass::Instrument,
+            Self::Client(error) => error.class(),
+            Self::ClientFile(_) | Self::Spawn(..) | Self::NoPipe | Self::Exited(..) => {
+                ErrorClass::Instrument
+            }
         }
     }
 }

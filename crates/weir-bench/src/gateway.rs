@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::BenchError;
-use crate::plan::Plan;
+use crate::experiment::Connection;
+use crate::plan::{Plan, SCHEMA_PLACEHOLDER};
 
 /// Addresses of a running gateway, from its ready file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -24,21 +25,31 @@ pub(super) struct GatewayFiles {
     adapters: PathBuf,
     server: Option<PathBuf>,
     ready: PathBuf,
+    /// Client properties of all connections.
+    client: Option<PathBuf>,
 }
 
 impl GatewayFiles {
-    /// Writes the plan's configuration for `topic` at `bootstrap` into `dir`.
+    /// Writes the plan's configuration for `topic` of a cluster into `dir`.
     pub(super) fn write(
         dir: &Path,
         (plan, variant): (&Plan, Option<&str>),
-        bootstrap: &str,
+        connection: Connection<'_>,
         topic: &str,
     ) -> Result<Self, BenchError> {
         let adapters = dir.join("adapters.xml");
         let text = plan
             .gateway_config_of(variant)
-            .replace("@BOOTSTRAP@", bootstrap)
-            .replace("@TOPIC@", topic);
+            .replace("@BOOTSTRAP@", connection.bootstrap)
+            .replace("@TOPIC@", topic)
+            .replace(
+                "@REGISTRY@",
+                plan.workload.registry.as_deref().unwrap_or_default(),
+            );
+        let text = match text.contains(SCHEMA_PLACEHOLDER) {
+            true => text.replace(SCHEMA_PLACEHOLDER, &schema_file(dir, plan)?),
+            false => text,
+        };
         fs::write(&adapters, text).map_err(|error| BenchError::file(&adapters, error))?;
         let server = plan.server_config.as_ref().map(|text| {
             let path = dir.join("lightstreamer_conf.xml");
@@ -50,6 +61,7 @@ impl GatewayFiles {
             adapters,
             server: server.transpose()?,
             ready,
+            client: connection.file.map(Path::to_owned),
         })
     }
 
@@ -59,11 +71,13 @@ impl GatewayFiles {
         let adapters = self.adapters.display().to_string();
         let ready = self.ready.display().to_string();
         let server = self.server.as_ref().map(|path| path.display().to_string());
+        let file = self.client.as_ref().map(|path| path.display().to_string());
         let first = ["gateway", "run", "--adapters", &adapters];
         let last = ["--listen", &listen, "--admin", &admin];
         let last = last.into_iter().chain(["--ready-file", &ready]);
         let server = server.iter().flat_map(|it| ["--lightstreamer-conf", it]);
-        let args = first.into_iter().chain(last).chain(server);
+        let client = file.iter().flat_map(|it| ["--kafka-config", it]);
+        let args = first.into_iter().chain(last).chain(server).chain(client);
         args.map(str::to_owned).collect()
     }
 
@@ -117,6 +131,25 @@ pub(super) fn counters(metrics: &str) -> BTreeMap<String, u64> {
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 const METRICS_BYTES_MAX: u64 = 4 << 20;
+
+/// Returns the path of the schema of the values; a built-in schema is written into `dir`.
+fn schema_file(dir: &Path, plan: &Plan) -> Result<String, BenchError> {
+    let path = match (&plan.workload.schema, plan.workload.kind.record_format()) {
+        (Some(schema), _) => {
+            let path = Path::new(schema);
+            std::path::absolute(path).map_err(|error| BenchError::file(path, error))?
+        }
+        (None, Some(format)) => {
+            let path = dir.join(format!("schema.{format}"));
+            let text = format.built_in();
+            fs::write(&path, text).map_err(|error| BenchError::file(&path, error))?;
+            path
+        }
+        // Excluded by the rules of plans.
+        (None, None) => PathBuf::new(),
+    };
+    Ok(path.display().to_string())
+}
 
 #[cfg(test)]
 mod tests {

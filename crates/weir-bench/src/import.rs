@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::{BenchError, BenchOptions, Finished, sweep};
-use crate::experiment::RunFolder;
-use crate::experiment::folder::{bare_run, file};
+use crate::experiment::RunDir;
+use crate::experiment::run_dir::{bare_run, file};
+use weir_load::kafka::ClientProperties;
 
 /// Creates a run directory below `out` from the output of `kafka-producer-perf-test` and
 /// `kafka-consumer-perf-test`. Record size, rate and fetch size come from file names such as
@@ -24,14 +25,15 @@ pub fn import(
     let options = BenchOptions {
         out: out.to_owned(),
         bootstrap: None,
+        client: ClientProperties::default(),
         exe: PathBuf::new(),
         command_line: command_line.to_vec(),
     };
-    let folder = RunFolder::create("import", &options, &stop)?;
-    let cells = sweep::import(files, &folder.dir)?;
+    let run_dir = RunDir::create("import", &options, &stop)?;
+    let cells = sweep::import(files, &run_dir.path)?;
     if cells.is_empty() {
         // The directory is empty.
-        let _ = std::fs::remove_dir(&folder.dir);
+        let _ = std::fs::remove_dir(&run_dir.path);
         let files: Vec<String> = files
             .iter()
             .map(|path| path.display().to_string())
@@ -43,7 +45,7 @@ pub fn import(
         "Results of Apache Kafka's performance tools",
         "What did kafka-producer-perf-test and kafka-consumer-perf-test measure?",
     ];
-    let mut run = bare_run(about, command_line, folder.started_unix_ns);
+    let mut run = bare_run(about, command_line, run_dir.started_unix_ns);
     run.clock.bound_ns = 0;
     run.derived = sweep::derived(&cells);
     run.cells = cells;
@@ -55,10 +57,7 @@ pub fn import(
         .map(|name| file(name.to_string_lossy(), "as imported"))
         .collect();
     run.verdict = sweep::verdict(&run);
-    let finished = Finished {
-        dir: folder.dir,
-        run,
-    };
+    let finished = Finished::new(run_dir.path, run);
     finished.write()?;
     Ok(finished)
 }

@@ -11,15 +11,15 @@ use weir_stats::perf::{ConsumerPerf, ProducerPerf, parse_consumer, parse_produce
 
 use super::child::{OwnedChild, ProcessRole};
 use super::usage::CellUsage;
-use crate::experiment::RunContext;
 use crate::experiment::turns::{CellFailure, CellResult};
+use crate::experiment::{Connection, RunContext};
 use crate::{BenchError, Observer};
 
 pub(super) fn find(
     context: RunContext<'_>,
     observer: &mut dyn Observer,
 ) -> Result<KafkaTools, LabError> {
-    let stop = context.folder.stop;
+    let stop = context.run_dir.stop;
     KafkaTools::find(KAFKA_VERSION, &mut |text| observer.note(text), stop)
 }
 
@@ -42,15 +42,23 @@ pub(super) fn producer(
 /// Returns the command of `kafka-consumer-perf-test` with the arguments common to all uses.
 pub(super) fn consumer(
     tools: &KafkaTools,
-    (bootstrap, topic): (&str, &str),
+    (connection, topic): (Connection<'_>, &str),
     records: u64,
     group: &str,
 ) -> Command {
     let mut command = tools.command("org.apache.kafka.tools.ConsumerPerformance");
     command
-        .args(["--bootstrap-server", bootstrap, "--topic", topic])
+        .args(["--bootstrap-server", connection.bootstrap, "--topic", topic])
         .args(["--messages", &records.to_string(), "--group", group]);
+    add_client(&mut command, connection);
     command
+}
+
+/// Adds the file with the client properties, if there are any.
+pub(super) fn add_client(command: &mut Command, connection: Connection<'_>) {
+    if let Some(file) = connection.file {
+        command.arg("--command-config").arg(file);
+    }
 }
 
 /// Runs a tool and samples its usage, and returns its output, which is stored in `path`.
@@ -69,11 +77,11 @@ pub(super) fn run(
     usage.watch(role, &[tool.0.id()]);
     let deadline = Instant::now() + timeout;
     let status = loop {
-        usage.read(context.folder.clock.now_unix_ns());
+        usage.read(context.run_dir.clock.now_unix_ns());
         if let Some(status) = tool.0.try_wait().ok().flatten() {
             break status;
         }
-        if context.folder.is_stopped() {
+        if context.run_dir.is_stopped() {
             return Err(CellFailure::Interrupted);
         }
         if Instant::now() >= deadline {

@@ -32,7 +32,7 @@ impl<'a> CellProcesses<'a> {
     /// Creates directory and interval log of the cell `id`. Only the broker is running.
     pub(super) fn new(context: RunContext<'a>, id: &str) -> CellResult<Self> {
         let hlog_name = format!("{id}.hlog");
-        let now_unix_ns = context.folder.clock.now_unix_ns();
+        let now_unix_ns = context.run_dir.clock.now_unix_ns();
         let (messages, receiver) = mpsc::sync_channel(MESSAGES_QUEUED_MAX);
         let mut usage = CellUsage::default();
         if !context.broker.pids.is_empty() {
@@ -40,8 +40,8 @@ impl<'a> CellProcesses<'a> {
             usage.ready(ProcessRole::Broker, now_unix_ns);
         }
         Ok(Self {
-            dir: context.folder.subdir(id)?,
-            collected: Collected::new(&context.folder.dir.join(&hlog_name), id, now_unix_ns)?,
+            dir: context.run_dir.subdir(id)?,
+            collected: Collected::new(&context.run_dir.path.join(&hlog_name), id, now_unix_ns)?,
             context,
             hlog_name,
             messages,
@@ -52,7 +52,7 @@ impl<'a> CellProcesses<'a> {
     }
 
     pub(super) fn now_unix_ns(&self) -> u64 {
-        self.context.folder.clock.now_unix_ns()
+        self.context.run_dir.clock.now_unix_ns()
     }
 
     /// Starts a worker; producers get priority over the processes that they load.
@@ -61,7 +61,7 @@ impl<'a> CellProcesses<'a> {
         let worker = self.start_plain(role, args)?;
         // The producers must keep their schedule even if the system under test uses all CPU time.
         if role.produces() && !worker.raise_priority() {
-            let preferred = &context.folder.producers_preferred;
+            let preferred = &context.run_dir.producers_preferred;
             preferred.store(false, Ordering::Relaxed);
         }
         Ok(())
@@ -73,7 +73,7 @@ impl<'a> CellProcesses<'a> {
         role: ProcessRole,
         args: &[String],
     ) -> CellResult<&RoleProcess> {
-        let (exe, messages) = (&self.context.folder.options.exe, self.messages.clone());
+        let (exe, messages) = (&self.context.run_dir.options.exe, self.messages.clone());
         let worker = RoleProcess::worker(exe, args, role, &self.dir, messages)?;
         self.usage.watch(role, &[worker.pid()]);
         self.running.push(worker);
@@ -110,7 +110,7 @@ impl<'a> CellProcesses<'a> {
         let deadline = Instant::now().checked_add(timeout);
         let mut next_unix_ns = 0;
         while !done(&self.collected) {
-            if self.context.folder.is_stopped() {
+            if self.context.run_dir.is_stopped() {
                 return Err(CellFailure::Interrupted);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {

@@ -12,9 +12,9 @@ use super::cell::{self, CellContext, CellSpec};
 use super::ladder::{HostLimits, Ladder};
 use super::{BenchError, Finished, Observer, child, derived, probe, settings, verdict};
 use crate::FindMaxOptions;
-use crate::experiment::folder::{self, file};
+use crate::experiment::run_dir::{self, file};
 use crate::experiment::turns::{self, CellLog};
-use crate::experiment::{BenchOptions, RunBroker, RunContext, RunFolder};
+use crate::experiment::{BenchOptions, RunBroker, RunContext, RunDir};
 use crate::plan::{self, Architecture, Plan, Valid};
 
 /// Runs `plan`. When `stop` becomes true, the current cell is cut short, all processes shut down
@@ -59,12 +59,12 @@ fn measure(
     stop: &AtomicBool,
     work: impl FnOnce(CellContext<'_>, &mut dyn Observer) -> (Vec<Cell>, Option<FindMax>),
 ) -> Result<Finished, BenchError> {
-    let folder = RunFolder::create(&plan.name, options, stop)?;
+    let run_dir = RunDir::create(&plan.name, options, stop)?;
     let broker = RunBroker::start(options, &LabOptions::default(), observer, stop)?;
     let sdk = probe::find_sdk(plan, observer, stop);
     let context = CellContext {
         run: RunContext {
-            folder: &folder,
+            run_dir: &run_dir,
             broker: &broker,
         },
         plan,
@@ -73,22 +73,22 @@ fn measure(
     warm_up_broker(context, observer);
     let (cells, find_max) = work(context, observer);
     let about = [plan.name.as_str(), &plan.title, &plan.question];
-    let mut run = folder.describe(about, plan.reference.as_ref(), &broker);
+    let mut run = run_dir.describe(about, plan.reference.as_ref(), &broker);
     run.placement = settings::placement(plan);
-    run.settings = settings::settings(plan, &broker.bootstrap);
-    run.settings.push(processes(&folder, &mut run.notes));
+    run.settings = settings::settings(plan, &broker);
+    run.settings.push(processes(&run_dir, &mut run.notes));
     describe_broker(&mut run, &broker);
     run.files = files(&cells);
     run.derived = derived::of(plan, &cells);
     run.cells = cells;
     run.find_max = find_max;
     run.comparisons = compare::variants(&run, &CompareOptions::default());
-    conclude(&mut run, plan, folder.is_stopped());
-    folder.finish(run, broker)
+    conclude(&mut run, plan, run_dir.is_stopped());
+    run_dir.finish(run, broker)
 }
 
-pub(super) fn processes(folder: &RunFolder<'_>, notes: &mut Vec<String>) -> SettingGroup {
-    let nice = match folder.producers_preferred.load(Ordering::Relaxed) {
+pub(super) fn processes(run_dir: &RunDir<'_>, notes: &mut Vec<String>) -> SettingGroup {
+    let nice = match run_dir.producers_preferred.load(Ordering::Relaxed) {
         true => child::PREFERRED_NICE,
         false => {
             let text = "the producers ran without priority over the processes they load: raising \
@@ -124,7 +124,7 @@ pub(super) fn describe_broker(run: &mut Run, broker: &RunBroker) {
 fn warm_up_broker(context: CellContext<'_>, observer: &mut dyn Observer) {
     let length = context.plan.broker_warm_up;
     let run = context.run;
-    if run.broker.lab.is_none() || length.is_zero() || run.folder.is_stopped() {
+    if run.broker.lab.is_none() || length.is_zero() || run.run_dir.is_stopped() {
         return;
     }
     let seconds = length.as_secs_f64();
@@ -207,7 +207,7 @@ pub(super) fn conclude(run: &mut Run, plan: &Plan, is_interrupted: bool) {
         run.outcome = match find_max.outcome {
             _ if is_interrupted => RunOutcome::Interrupted,
             FindMaxOutcome::Inconclusive { .. } => RunOutcome::Invalid,
-            FindMaxOutcome::Found { .. } | FindMaxOutcome::AtLeast { .. } => RunOutcome::Passed,
+            FindMaxOutcome::Found { .. } | FindMaxOutcome::AtLeast { .. } => RunOutcome::Complete,
         };
         run.verdict.clone_from(&find_max.summary);
         return;
@@ -218,7 +218,7 @@ pub(super) fn conclude(run: &mut Run, plan: &Plan, is_interrupted: bool) {
         cells.any(|cell| cell.architecture == architecture.name() && cell.is_valid())
     };
     let all_have_one = plan.architectures.iter().all(has_valid);
-    run.outcome = folder::outcome(run, is_interrupted, all_have_one);
+    run.outcome = run_dir::outcome(run, is_interrupted, all_have_one);
     run.verdict = verdict::run(run);
 }
 

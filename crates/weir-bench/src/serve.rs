@@ -70,7 +70,7 @@ fn serve(
     up: impl FnOnce(&LiveEndpoints),
 ) -> Result<(), BenchError> {
     broker.create_topic(TOPIC, plan.workload.partitions, &[])?;
-    let files = GatewayFiles::write(dir, (plan, None), &broker.bootstrap, TOPIC)?;
+    let files = GatewayFiles::write(dir, (plan, None), broker.connection(), TOPIC)?;
     let [listen, admin] = addresses;
     let args = files.args(listen, admin);
     let mut gateway = RoleProcess::plain(&options.exe, &args, ProcessRole::Gateway, dir)?;
@@ -89,7 +89,7 @@ fn serve(
     };
     let workers = Workers {
         plan,
-        bootstrap: &broker.bootstrap,
+        connection: broker.connection(),
         topic: TOPIC,
         clients: 0,
     };

@@ -1,8 +1,9 @@
-//! Roles and values of a plan, as recorded in `run.json`.
+//! Process roles and settings of a plan, as recorded in `run.json`.
 
 use weir_stats::run::{Placement, SettingGroup};
 
-use crate::experiment::folder::{self, list};
+use crate::experiment::RunBroker;
+use crate::experiment::run_dir::{self, list};
 use crate::plan::{Architecture, Plan, Validity, Workload};
 
 /// Returns the process roles of a plan; all run on this machine.
@@ -23,11 +24,11 @@ pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
         (consumers, "consume", "plain consumers, one event loop"),
     ];
     let present = roles.into_iter().filter(|(is_present, ..)| *is_present);
-    let placements = present.map(|(_, role, text)| folder::placement(role, text));
+    let placements = present.map(|(_, role, text)| run_dir::placement(role, text));
     placements.collect()
 }
 
-pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
+pub(super) fn settings(plan: &Plan, broker: &RunBroker) -> Vec<SettingGroup> {
     let variants: Vec<&str> = plan.variants.iter().map(|it| it.name.as_str()).collect();
     let load = SettingGroup::new("load")
         .with("levels_clients", list(&plan.levels))
@@ -48,18 +49,21 @@ pub(super) fn settings(plan: &Plan, bootstrap: &str) -> Vec<SettingGroup> {
         load,
         workload(&plan.workload, &list(&plan.rates_per_s())),
         clients,
-        topic(&plan.workload, plan.topic.as_deref(), bootstrap),
+        topic(&plan.workload, plan.topic.as_deref(), broker),
         validity(&plan.validity),
     ]
 }
 
 /// Returns the settings of the records, with the rates of all cells.
 pub(super) fn workload(workload: &Workload, rates_per_s: &str) -> SettingGroup {
+    let size = workload.size().map(|size| size.to_string());
+    let schema = workload.schema.as_deref();
     SettingGroup::new("workload")
         .with("kind", workload.kind)
         .with("rate_per_s", rates_per_s)
         .with("marked_per_s", workload.marked_per_s)
-        .with("size_bytes", workload.size_bytes)
+        .with("size_bytes", size.as_deref().unwrap_or("of the schema"))
+        .with("schema", schema.unwrap_or("built in, if the kind has one"))
         .with("producers", workload.producers)
         .with("keys", workload.keys)
         .with("key_distribution", workload.distribution)
@@ -69,16 +73,25 @@ pub(super) fn workload(workload: &Workload, rates_per_s: &str) -> SettingGroup {
         .with("seed", workload.seed)
 }
 
-pub(super) fn topic(workload: &Workload, name: Option<&str>, bootstrap: &str) -> SettingGroup {
+/// Adds the servers and the names of client properties, whose values may be secret.
+pub(super) fn cluster(group: SettingGroup, broker: &RunBroker) -> SettingGroup {
+    let group = group.with("bootstrap.servers", &broker.bootstrap);
+    match broker.property_names.as_str() {
+        "" => group,
+        names => group.with("kafka_properties", names),
+    }
+}
+
+pub(super) fn topic(workload: &Workload, name: Option<&str>, broker: &RunBroker) -> SettingGroup {
     let (timestamps, origin) = workload.timestamps.topic_config();
-    SettingGroup::new("topic")
-        .with("bootstrap.servers", bootstrap)
+    cluster(SettingGroup::new("topic"), broker)
         .with("name", name.unwrap_or("new topic per cell"))
         .with("partitions", workload.partitions)
         .with(timestamps, origin)
         .with("replication.factor", 1)
 }
 
+/// Returns the limits that a cell must meet to be valid.
 pub(super) fn validity(validity: &Validity) -> SettingGroup {
     SettingGroup::new("validity")
         .with("schedule_lag_p99_ms", validity.schedule_lag_p99_ms)

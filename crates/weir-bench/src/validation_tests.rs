@@ -340,7 +340,8 @@ fn run_of(cells: Vec<Cell>) -> Run {
     let empty = serde_json::json!({
         "schema": weir_stats::run::SCHEMA, "plan": "", "title": "", "question": "",
         "started_utc": "", "finished_utc": "", "command_line": [], "weir_version": "",
-        "outcome": "passed", "verdict": "",
+        "outcome": "complete", "verdict": "",
+        "confidence": {"level": "conclusive", "reasons": []},
         "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 0, "kernel": "", "os": ""},
         "clock": {"mode": "same_host", "bound_ns": 0},
     });

@@ -1,6 +1,9 @@
 //! Command lines of the worker processes.
 
+use std::path::Path;
+
 use super::child::ProcessRole;
+use crate::experiment::Connection;
 use crate::plan::{Architecture, Plan};
 use weir_load::clients::Mode;
 use weir_load::clients::scenario::KeyPool;
@@ -8,7 +11,7 @@ use weir_load::clients::scenario::KeyPool;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Workers<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) bootstrap: &'a str,
+    pub(super) connection: Connection<'a>,
     pub(super) topic: &'a str,
     pub(super) clients: u64,
 }
@@ -43,7 +46,6 @@ impl Workers<'_> {
             .flag("--text-stamp")
             .with("--kind", workload.kind)
             .with("--rate", rate_per_s)
-            .with("--size", workload.size_bytes)
             .with("--keys", workload.keys)
             .with("--seed", seed)
             .with("--key-distribution", workload.distribution)
@@ -52,6 +54,14 @@ impl Workers<'_> {
             .with("--member-characters", workload.member_characters)
             .with("--change-ratio", workload.change_ratio)
             .with("--compression", &workload.compression)
+            .maybe("--size", workload.size())
+            .maybe("--schema", workload.schema.as_ref())
+            .maybe("--message", workload.message.as_ref())
+            .maybe("--time-field", workload.time_field.as_ref())
+            .maybe("--stamp-field", workload.stamp_field.as_ref())
+            .maybe("--registry", workload.registry.as_ref())
+            .maybe("--registry-config", workload.registry_config.as_ref())
+            .maybe("--schema-id", workload.schema_id)
             .maybe("--key", self.plan.clients.wanted_key())
             .maybe("--replay", workload.replay.as_ref())
             .maybe("--replay-topic", workload.replay_topic.as_ref())
@@ -111,7 +121,7 @@ impl Workers<'_> {
     }
 
     fn topic_args(&self, command: &str) -> WorkerArgs {
-        WorkerArgs::topic(command, self.bootstrap, self.topic)
+        WorkerArgs::topic(command, self.connection, self.topic)
     }
 }
 
@@ -125,9 +135,12 @@ impl WorkerArgs {
     }
 
     /// Returns the arguments of a command that uses a topic.
-    pub(super) fn topic(command: &str, bootstrap: &str, topic: &str) -> Self {
+    pub(super) fn topic(command: &str, connection: Connection<'_>, topic: &str) -> Self {
         let args = Self::new(command);
-        args.with("--bootstrap", bootstrap).with("--topic", topic)
+        let file = connection.file.map(Path::display);
+        args.with("--bootstrap", connection.bootstrap)
+            .maybe("--kafka-config", file)
+            .with("--topic", topic)
     }
 
     pub(super) fn flag(mut self, name: &str) -> Self {

@@ -47,7 +47,11 @@ fn build(
         BuildSystem::Go => site.go(),
         BuildSystem::Python => site.python(),
         BuildSystem::Node { package } => site.node(package),
-        BuildSystem::DotNet { argument } => site.dotnet(argument),
+        BuildSystem::DotNet {
+            project,
+            argument,
+            needs_java,
+        } => site.dotnet(project, argument, needs_java),
     }
 }
 
@@ -120,17 +124,49 @@ impl DriverBuild<'_, '_> {
         Ok(program.with("NODE_PATH", modules.join("node_modules").into()))
     }
 
-    fn dotnet(&mut self, argument: &'static str) -> Result<DriverProgram, LabError> {
-        let remedy = "install the .NET SDK from https://dot.net; this driver is untested";
+    fn dotnet(
+        &mut self,
+        project: &'static str,
+        argument: Option<&'static str>,
+        needs_java: bool,
+    ) -> Result<DriverProgram, LabError> {
+        let remedy = "install the .NET SDK 10 or newer from https://dot.net";
         let dotnet = self.tool("dotnet", remedy)?;
-        let dir = self.entry(|site, dir| {
+        let java_home = match needs_java {
+            true => Some(java_home(&host_tools::java(&self.purpose())?)?),
+            false => None,
+        };
+        // Only packages of a known content are installed, where there is a list of them.
+        let lock_file = format!("{project}/packages.lock.json");
+        let is_locked = !self.source(&lock_file).text.is_empty();
+        let name = format!("dotnet-{project}");
+        let dir = self.entry_of(&name, DOTNET_BYTES, |site, dir| {
             let mut command = Command::new(site.tool("dotnet", remedy)?);
             command.args(["publish", "--nologo", "-c", "Release", "-o", "out"]);
-            site.run(command, dir, "out/driver.dll", dotnet_error_line)
+            if is_locked {
+                command.arg("-p:RestoreLockedMode=true");
+            }
+            command.arg("--use-current-runtime");
+            // Build servers would stay for minutes, and use CPU time and memory during the run.
+            command.arg("-p:UseSharedCompilation=false");
+            command.env("MSBUILDDISABLENODEREUSE", "1");
+            command.env("DOTNET_CLI_TELEMETRY_OPTOUT", "1");
+            command.env("DOTNET_NOLOGO", "1");
+            site.run(
+                command,
+                &dir.join(project),
+                "out/driver.dll",
+                dotnet_error_line,
+            )
         })?;
-        let assembly = dir.join("out/driver.dll");
-        let argv = [dotnet.into(), assembly.into(), argument.into()];
-        Ok(DriverProgram::new(self.known.name, argv))
+        let assembly = dir.join(project).join("out/driver.dll");
+        let mut argv: Vec<OsString> = vec![dotnet.into(), assembly.into()];
+        argv.extend(argument.map(OsString::from));
+        let program = DriverProgram::new(self.known.name, argv);
+        Ok(match java_home {
+            Some(home) => program.with("JAVA_HOME", home.into()),
+            None => program,
+        })
     }
 
     /// Returns the cache entry with the sources and the output of `build`.
@@ -138,9 +174,19 @@ impl DriverBuild<'_, '_> {
         &mut self,
         build: impl FnOnce(&mut DriverBuild<'_, '_>, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
+        self.entry_of(self.known.name, BUILD_BYTES, build)
+    }
+
+    /// Returns the cache entry of drivers that share their program, with its maximum size.
+    fn entry_of(
+        &mut self,
+        name: &str,
+        bytes_max: u64,
+        build: impl FnOnce(&mut DriverBuild<'_, '_>, &Path) -> Result<(), LabError>,
+    ) -> Result<PathBuf, LabError> {
         let known = self.known;
-        let name = format!("driver-{}-{}", known.name, hash(known.sources));
-        cache::entry(&name, BUILD_BYTES, self.operation, |dir, operation| {
+        let name = format!("driver-{name}-{}", hash(known.sources));
+        cache::entry(&name, bytes_max, self.operation, |dir, operation| {
             known
                 .sources
                 .iter()
@@ -190,6 +236,13 @@ impl DriverBuild<'_, '_> {
     }
 }
 
+/// Returns the directory of a Java installation from the path of its `java`.
+fn java_home(java: &Path) -> Result<PathBuf, LabError> {
+    let resolved = fs::canonicalize(java).map_err(|error| LabError::file(java, error))?;
+    let home = resolved.parent().and_then(Path::parent);
+    Ok(home.map_or_else(PathBuf::new, Path::to_owned))
+}
+
 fn write(dir: &Path, source: &SourceFile) -> Result<(), LabError> {
     let path = dir.join(source.path);
     let made = path.parent().map_or(Ok(()), fs::create_dir_all);
@@ -217,6 +270,8 @@ const JAVA_MAIN: &str = "weir.driver.Main";
 /// Fixed heap size, as in the comparison that Weir's follows; memory is used only when touched.
 const JAVA_FLAGS: [&str; 3] = ["-Xms4g", "-Xmx4g", "-XX:-UsePerfData"];
 const BUILD_BYTES: u64 = 200 << 20;
+/// KNet's packages have all jar files of Kafka.
+const DOTNET_BYTES: u64 = 1 << 30;
 
 #[cfg(test)]
 mod tests {
@@ -231,13 +286,29 @@ mod tests {
                 BuildSystem::Go => &["go.mod", "go.sum", "main.go"],
                 BuildSystem::Python => &["requirements.txt", "driver.py", "weir_driver.py"],
                 BuildSystem::Node { .. } => &["package.json", "package-lock.json", "driver.js"],
-                BuildSystem::DotNet { .. } => &["driver.csproj"],
+                BuildSystem::DotNet { project, .. } => match project {
+                    "confluent" => &["confluent/confluent.csproj", "confluent/packages.lock.json"],
+                    _ => &["knet/knet.csproj", "driver/Program.cs"],
+                },
             };
             for path in needed {
                 let found = known.sources.iter().any(|source| source.path == *path);
                 assert!(found, "{}: no {path}", known.name);
             }
         }
+    }
+
+    #[test]
+    fn java_home_is_found_through_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("jdk/bin");
+        fs::create_dir_all(&bin).unwrap();
+        fs::write(bin.join("java"), "").unwrap();
+        let link = dir.path().join("java");
+        std::os::unix::fs::symlink(bin.join("java"), &link).unwrap();
+        let expected = fs::canonicalize(dir.path().join("jdk")).unwrap();
+        assert_eq!(java_home(&link).unwrap(), expected);
+        assert!(java_home(&dir.path().join("missing")).is_err());
     }
 
     #[test]

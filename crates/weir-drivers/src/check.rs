@@ -104,6 +104,8 @@ impl DriverRequest for Configure {
         for name in self.settings.keys() {
             ensure!(response.effective.contains_key(name) => "effective has no value of {name}");
         }
+        let is_read = self.client_file.is_none() || response.client_file;
+        ensure!(is_read => "driver does not use client_file, which encryption or login requires");
         Ok(())
     }
 }

@@ -31,6 +31,11 @@ pub enum DriverFailure {
     /// The driver did not respond in time and was killed.
     #[error("timed out after {0:?} and was killed; last output: {1}")]
     TimedOut(Duration, String),
+    /// The driver wrote its response to standard error, which the text quotes, and was killed.
+    #[error(
+        "wrote its responses to standard error and was killed: {0}; write them to standard output"
+    )]
+    WrongStream(String),
     /// The driver sent an invalid line, which the text describes, and was killed.
     #[error("sent an invalid line and was killed: {0}")]
     InvalidLine(String),

@@ -89,6 +89,7 @@ fn check(command: u8, response: serde_json::Value, seconds: &[SteadySecond]) {
         5 => {
             let requested = Configure {
                 bootstrap: String::new(),
+                client_file: None,
                 profile: String::new(),
                 settings: ClientSettings::new(),
             };

@@ -47,10 +47,14 @@ pub(super) enum BuildSystem {
     Node {
         package: &'static str,
     },
-    /// `out/driver.dll`, which supports two libraries.
+    /// `out/driver.dll` of a project.
     DotNet {
-        /// Command-line argument that selects the library.
-        argument: &'static str,
+        /// Directory of the project, next to that of the shared sources.
+        project: &'static str,
+        /// Command-line argument.
+        argument: Option<&'static str>,
+        /// The library loads a Java VM.
+        needs_java: bool,
     },
 }
 
@@ -76,7 +80,12 @@ pub const KNOWN: &[BuiltInDriver] = drivers! {
     "kafkajs" "KafkaJS, for Node.js", tested true,
         BuildSystem::Node { package: "kafkajs" }, KAFKAJS;
     "dotnet-confluent" "Confluent.Kafka for .NET, on librdkafka", tested false,
-        BuildSystem::DotNet { argument: "confluent" }, DOTNET;
+        BuildSystem::DotNet { project: "confluent", argument: None, needs_java: false },
+        DOTNET_CONFLUENT;
     "dotnet-knet" "KNet for .NET, on Apache Kafka's client for Java", tested false,
-        BuildSystem::DotNet { argument: "knet" }, DOTNET;
+        BuildSystem::DotNet { project: "knet", argument: None, needs_java: true }, DOTNET_KNET;
+    "dotnet-knet-raw" "KNet for .NET, with the classes of Apache Kafka's client for Java",
+        tested false,
+        BuildSystem::DotNet { project: "knet", argument: Some("raw"), needs_java: true },
+        DOTNET_KNET;
 };

@@ -2,10 +2,13 @@
 //!
 //! [`DriverProgram`] is a program that can be started and is built first if needed; [`Driver`] is a
 //! running one. Responses are checked for consistency: marks, counts and CPU time against
-//! observations of the process. The caller interprets the results.
+//! observations of the process. The caller interprets the results. [`conformance`] checks that a
+//! driver follows the protocol.
 
 mod build;
 mod check;
+mod client_file;
+pub mod conformance;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -27,6 +30,7 @@ use process::{DriverProcess, ReadEnd};
 use protocol::{DriverLine, RequestLine, parse_line, parse_response};
 
 pub use check::{Bye, CommandObservation, DriverRequest, Gc, GetStats};
+pub use client_file::ClientFileContent;
 pub use error::{DriverError, DriverFailure};
 pub use known::{BUILT_IN, BuiltInDriver, KNOWN, known};
 pub use program::DriverProgram;
@@ -81,7 +85,11 @@ impl Driver {
             cores: procfs::CpuInfo::current().map_or(1, |cpus| cpus.num_cores()) as f64,
         };
         let protocol = PROTOCOL;
-        driver.hello = driver.run(&Hello { protocol }, limit)?;
+        let hello_limit = CommandLimit {
+            timeout: limit.timeout.min(HELLO_TIMEOUT),
+            ..limit
+        };
+        driver.hello = driver.run(&Hello { protocol }, hello_limit)?;
         Ok(driver)
     }
 
@@ -156,7 +164,7 @@ impl Driver {
         let id = self.send(request, limit.timeout)?;
         let mut seconds = Vec::new();
         let response = loop {
-            let line = match self.process.line(started + limit.timeout, limit.stop) {
+            let line = match self.next_line(id, started, limit) {
                 Ok(line) => line,
                 Err(end) => return Err(self.read_failure(R::OP, end, limit.timeout)),
             };
@@ -191,6 +199,31 @@ impl Driver {
                 Ok(response)
             })
             .map_err(|reason| self.give_up(R::OP, |_| reason))
+    }
+
+    /// Waits for a line of the response to a command. Responses on the wrong stream end the wait
+    /// early.
+    fn next_line(
+        &mut self,
+        id: u64,
+        started: Instant,
+        limit: CommandLimit<'_>,
+    ) -> Result<Vec<u8>, ReadEnd> {
+        let deadline = started + limit.timeout;
+        for until in [deadline.min(started + WRONG_STREAM_AFTER), deadline] {
+            match self.process.line(until, limit.stop) {
+                Err(ReadEnd::Timeout) => {}
+                Err(ReadEnd::Closed) => {
+                    let found = self.process.redirected_response(id, until, limit.stop);
+                    return Err(found.map_or(ReadEnd::Closed, ReadEnd::WrongStream));
+                }
+                other => return other,
+            }
+            if let Some(line) = self.process.response_on_stderr(id) {
+                return Err(ReadEnd::WrongStream(line));
+            }
+        }
+        Err(ReadEnd::Timeout)
     }
 
     /// Sends a command and returns its id. Lines before the command are an error.
@@ -229,6 +262,9 @@ impl Driver {
             ReadEnd::LineTooLong => self.give_up(during, |_| {
                 DriverFailure::InvalidLine("a line that is too long".to_owned())
             }),
+            ReadEnd::WrongStream(line) => {
+                self.give_up(during, |_| DriverFailure::WrongStream(error::cut(&line)))
+            }
             ReadEnd::Timeout => self.give_up(during, |log| DriverFailure::TimedOut(within, log)),
             ReadEnd::Stopped => self.give_up(during, |_| DriverFailure::Interrupted),
         }
@@ -260,6 +296,10 @@ impl Driver {
     }
 }
 
+/// Maximum time from the start of the process to its description; a Java VM takes a second.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time without a line on standard output after which responses are expected on standard error.
+const WRONG_STREAM_AFTER: Duration = Duration::from_secs(5);
 const BYE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time from the response to `bye` to the exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use procfs::process::Process;
 use procfs::ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
 
 use super::error::DriverFailure;
 use super::lines::{Line, Lines};
@@ -28,6 +29,8 @@ pub(super) enum ReadEnd {
     Closed,
     LineTooLong,
     Timeout,
+    /// The response is on standard error.
+    WrongStream(Vec<u8>),
     Stopped,
 }
 
@@ -139,6 +142,37 @@ impl DriverProcess {
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => return Err(ReadEnd::Timeout),
                 Err(RecvTimeoutError::Timeout) => {}
             }
+        }
+    }
+
+    /// Returns a response to command `id` among the last lines of its standard error.
+    pub(super) fn response_on_stderr(&self, id: u64) -> Option<Vec<u8>> {
+        let tail = self.stderr_tail.lock();
+        let tail = tail.unwrap_or_else(PoisonError::into_inner);
+        let mut lines = tail.split(|byte| *byte == b'\n');
+        let found = lines.find(|line| {
+            let object: Option<Value> = serde_json::from_slice(line).ok();
+            object.is_some_and(|it| it["id"] == id && it["ok"].is_boolean())
+        });
+        found.map(<[u8]>::to_vec)
+    }
+
+    /// Returns a response to command `id` on standard error of a driver whose standard output is
+    /// closed. Waits for it until the deadline while the driver runs.
+    pub(super) fn redirected_response(
+        &mut self,
+        id: u64,
+        deadline: Instant,
+        stop: &AtomicBool,
+    ) -> Option<Vec<u8>> {
+        loop {
+            let has_ended = self.wait(Duration::ZERO).is_some();
+            let found = self.response_on_stderr(id);
+            let is_over = has_ended || stop.load(Ordering::Relaxed) || Instant::now() >= deadline;
+            if found.is_some() || is_over {
+                return found;
+            }
+            thread::sleep(EXIT_POLL_INTERVAL);
         }
     }
 
@@ -269,7 +303,8 @@ fn copy_log(mut stderr: impl Read, mut log: &File, tail: &Mutex<Vec<u8>>) {
 const LINE_BYTES_MAX: u64 = 4 << 20;
 /// Size of the line queue; a driver sends one line per command or second.
 const LINES_QUEUED_MAX: usize = 64;
-const TRANSCRIPT_LINE_BYTES: usize = 64 << 10;
+/// Enough for all responses without distributions, which are among the results of a run.
+const TRANSCRIPT_LINE_BYTES: usize = 2 << 10;
 /// Maximum size of a driver's log file; later output is only in the tail.
 const LOG_BYTES_MAX: usize = 4 << 20;
 const TAIL_BYTES: usize = 8 << 10;

@@ -1,6 +1,7 @@
 //! Messages between this program and a driver: `docs/drivers.md` as types, for both sides.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -80,6 +81,9 @@ pub struct Configure {
     pub bootstrap: String,
     /// Name for the driver's log.
     pub profile: String,
+    /// File with encryption, login and other client properties.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_file: Option<PathBuf>,
     /// Settings that differ from the library's default.
     pub settings: ClientSettings,
 }
@@ -126,6 +130,17 @@ pub enum ProducerState {
     Warm,
 }
 
+impl ProducerState {
+    /// Returns the capability that a driver needs for it.
+    pub fn capability(self) -> &'static str {
+        match self {
+            Self::Cold => "produce.cold",
+            Self::Metadata => "produce.metadata",
+            Self::Warm => "produce.warm",
+        }
+    }
+}
+
 /// Fields of `consume`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consume {
@@ -148,6 +163,16 @@ pub enum AssignmentMode {
     Group,
     /// By direct assignment, from offset 0.
     Assign,
+}
+
+impl AssignmentMode {
+    /// Returns the capability that a driver needs for it.
+    pub fn capability(self) -> &'static str {
+        match self {
+            Self::Group => "consume.group",
+            Self::Assign => "consume.assign",
+        }
+    }
 }
 
 /// Fields of `roundtrip`.
@@ -213,6 +238,9 @@ pub struct Configured {
     /// Requested settings that the library does not have.
     #[serde(default)]
     pub unsupported: Vec<String>,
+    /// The properties of the client file are used.
+    #[serde(default)]
+    pub client_file: bool,
 }
 
 /// Response to `warmup`: CPU times in microseconds per record.
@@ -252,6 +280,9 @@ pub struct Produced {
     /// Time spent in send calls, in microseconds.
     #[serde(default)]
     pub send_us: Option<f64>,
+    /// Number of calls from the driver's runtime into a Java VM, of a library that counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jni_calls: Option<u64>,
 }
 
 /// Times of a burst.
@@ -280,6 +311,9 @@ pub struct Consumed {
     pub bytes: u64,
     /// Number of records with wrong contents.
     pub bad: u64,
+    /// Number of calls from the driver's runtime into a Java VM, of a library that counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jni_calls: Option<u64>,
 }
 
 /// Times of reading a burst.
@@ -314,6 +348,9 @@ pub struct RoundTripped {
     pub latency: Distribution,
     /// Call of send minus due time.
     pub pacing: Distribution,
+    /// Number of calls from the driver's runtime into a Java VM, of a library that counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jni_calls: Option<u64>,
 }
 
 /// Times of a roundtrip.

@@ -1,13 +1,15 @@
 //! Sources of known drivers, from `drivers/` of this repository.
 
+/// A file that a driver is built from.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SourceFile {
+    /// Path in the directory of the driver.
     pub(super) path: &'static str,
     pub(super) text: &'static str,
 }
 
-/// Lists files of one directory of `drivers/`, and files of other directories that are added to
-/// them.
+/// Lists files of one directory of `drivers/` and, after the semicolon, files of other directories
+/// that drivers share.
 macro_rules! sources {
     ($dir:literal: $($path:literal)*; $($other:literal: $added:literal)*) => {
         &[
@@ -24,16 +26,18 @@ macro_rules! sources {
 }
 
 pub(super) const JAVA: &[SourceFile] = sources!("java":
-    "pom.xml" "src/main/java/weir/driver/Command.java" "src/main/java/weir/driver/Consuming.java"
+    "pom.xml" "src/main/java/weir/driver/ClientFile.java"
+    "src/main/java/weir/driver/Command.java" "src/main/java/weir/driver/Consuming.java"
     "src/main/java/weir/driver/Delivery.java" "src/main/java/weir/driver/Distribution.java"
     "src/main/java/weir/driver/Main.java" "src/main/java/weir/driver/Pacer.java"
     "src/main/java/weir/driver/Producing.java" "src/main/java/weir/driver/Roundtrip.java"
+    "src/main/java/weir/driver/RunToken.java"
     "src/main/java/weir/driver/Settings.java" "src/main/java/weir/driver/Steady.java"
     "src/main/java/weir/driver/Usage.java" "src/main/java/weir/driver/Values.java"
 ;);
 pub(super) const FRANZ_GO: &[SourceFile] = sources!("franz-go":
-    "consume.go" "go.mod" "go.sum" "main.go" "measure.go" "produce.go" "roundtrip.go"
-    "settings.go" "steady.go"
+    "clientfile.go" "consume.go" "go.mod" "go.sum" "main.go" "measure.go" "produce.go"
+    "roundtrip.go" "settings.go" "steady.go"
 ;);
 pub(super) const CONFLUENT_KAFKA: &[SourceFile] = sources!("confluent-kafka":
     "clients.py" "driver.py" "requirements.txt" "roundtrip.py" "settings.py" "steady.py"
@@ -45,9 +49,19 @@ pub(super) const KAFKAJS: &[SourceFile] = sources!("kafkajs":
     "consume.js" "driver.js" "measure.js" "pace.js" "package-lock.json" "package.json"
     "produce.js" "roundtrip.js" "settings.js" "steady.js"
 ;);
-pub(super) const DOTNET: &[SourceFile] = sources!("dotnet":
-    "Command.cs" "ConfluentLibrary.cs" "Consuming.cs" "KNetLibrary.cs" "Library.cs" "Producing.cs"
-    "Program.cs" "Roundtrip.cs" "Steady.cs" "Usage.cs" "Values.cs" "driver.csproj"
+pub(super) const DOTNET_CONFLUENT: &[SourceFile] = sources!("dotnet":
+    "driver/ClientFile.cs" "driver/Command.cs" "driver/Consuming.cs" "driver/Library.cs"
+    "driver/Producing.cs" "driver/Program.cs" "driver/Roundtrip.cs" "driver/Steady.cs"
+    "driver/Usage.cs" "driver/Values.cs"
+    "confluent/ConfluentLibrary.cs" "confluent/Entry.cs" "confluent/confluent.csproj"
+    "confluent/packages.lock.json"
+;);
+pub(super) const DOTNET_KNET: &[SourceFile] = sources!("dotnet":
+    "driver/ClientFile.cs" "driver/Command.cs" "driver/Consuming.cs" "driver/Library.cs"
+    "driver/Producing.cs" "driver/Program.cs" "driver/Roundtrip.cs" "driver/Steady.cs"
+    "driver/Usage.cs" "driver/Values.cs"
+    "knet/Core.cs" "knet/Entry.cs" "knet/JavaSecurity.cs" "knet/KNetLibrary.cs"
+    "knet/knet.csproj"
 ;);
 
 /// Returns a hash of the sources, for the name of their cache entry.
@@ -96,19 +110,20 @@ mod tests {
     fn all_source_files_are_listed() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers");
         let dirs = [
-            ("java", JAVA),
-            ("franz-go", FRANZ_GO),
-            ("confluent-kafka", CONFLUENT_KAFKA),
-            ("aiokafka", AIOKAFKA),
-            ("kafkajs", KAFKAJS),
-            ("dotnet", DOTNET),
+            ("java", vec![JAVA]),
+            ("franz-go", vec![FRANZ_GO]),
+            ("confluent-kafka", vec![CONFLUENT_KAFKA]),
+            ("aiokafka", vec![AIOKAFKA]),
+            ("kafkajs", vec![KAFKAJS]),
+            ("dotnet", vec![DOTNET_CONFLUENT, DOTNET_KNET]),
         ];
         for (dir, sources) in dirs {
             let dir = root.join(dir);
             let mut found = Vec::new();
             files(&dir, &dir, &mut found);
             for path in &found {
-                let listed = sources.iter().any(|source| source.path == path);
+                let mut listed = sources.iter().copied().flatten();
+                let listed = listed.any(|source| source.path == path);
                 assert!(listed, "{} lacks {path}", dir.display());
             }
             assert!(!found.is_empty(), "{}", dir.display());
@@ -117,7 +132,8 @@ mod tests {
 
     /// Collects the files that a driver is built from, without build output.
     fn files(root: &Path, dir: &Path, found: &mut Vec<String>) {
-        const OUTPUT_DIRS: [&str; 5] = ["target", "node_modules", "bin", "obj", "__pycache__"];
+        const OUTPUT_DIRS: [&str; 6] =
+            ["target", "node_modules", "bin", "obj", "out", "__pycache__"];
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();

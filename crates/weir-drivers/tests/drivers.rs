@@ -48,6 +48,7 @@ fn scripted(
 
 fn configure() -> Configure {
     Configure {
+        client_file: None,
         bootstrap: "127.0.0.1:1".to_owned(),
         profile: "test".to_owned(),
         settings: ClientSettings::new(),
@@ -179,6 +180,23 @@ fn timeout_kills_the_process_group() {
     );
     assert!(text.ends_with("last output: waiting"), "{text}");
     wait_exited(fs::read_to_string(pid).unwrap().trim());
+    wait_exited(&driver.pid().to_string());
+}
+
+#[test]
+fn responses_on_standard_error_end_the_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "echo 'working' >&2\necho '{\"id\":2,\"ok\":true,\"done\":1}' >&2\nsleep 600\n";
+    let mut driver = driver(dir.path(), "mute", text);
+    let began = Instant::now();
+    let error = driver.run(&produce(), TEST_TIMEOUT).unwrap_err();
+    // Long before the timeout of a minute.
+    assert!(began.elapsed() < Duration::from_secs(40));
+    assert_eq!(
+        error.to_string(),
+        "driver mute, produce: wrote its responses to standard error and was killed: \
+         {\"id\":2,\"ok\":true,\"done\":1}; write them to standard output"
+    );
     wait_exited(&driver.pid().to_string());
 }
 

@@ -1,7 +1,9 @@
-//! CPU cost of reading a topic for one subscriber of one of its 40 items, compared with a bare
-//! librdkafka consumer that only counts. The two alternate in one run. Prints one JSON object.
+//! CPU cost of reading a topic for one subscriber of one of its 40 items, compared with bare
+//! consumers that only count: librdkafka and the lean client. They alternate in one run. Prints one
+//! JSON object.
 //!
-//! `cargo bench -p weir-gateway --bench drain -- [RECORDS] [REPETITIONS]`
+//! `cargo bench -p weir-gateway --bench drain -- [RECORDS] [REPETITIONS] [CODEC] [only=CELL]
+//! [restarts=COUNT]`
 
 #![allow(
     clippy::print_stdout,
@@ -22,7 +24,8 @@ use tungstenite::http::HeaderValue;
 use tungstenite::{Message, WebSocket};
 use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, GatewayConfig};
-use weir_kafka::{Admin, Producer, ProducerConfig};
+use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanSink};
+use weir_kafka::{Admin, KafkaSettings, Producer, ProducerConfig};
 use weir_lab::{Lab, LabOptions};
 use weir_mapping::ParseOptions;
 
@@ -32,79 +35,129 @@ const KEY_CHARS: usize = 500;
 const TEXT_CHARS: usize = 450;
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Cells of a repetition, in order.
+const CELLS: [&str; 6] = [
+    "bare librdkafka",
+    "bare lean client",
+    "gateway, 1 thread",
+    "lean gateway, 1 thread",
+    "gateway, 4 threads",
+    "lean gateway, 4 threads",
+];
+
 fn main() {
-    let numbers: Vec<usize> = std::env::args().filter_map(|it| it.parse().ok()).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let numbers: Vec<usize> = arguments.iter().filter_map(|it| it.parse().ok()).collect();
     let records = numbers.first().map_or(200_000, |it| it / KEYS * KEYS);
     let rounds = numbers.get(1).copied().unwrap_or(5);
+    let restarts = arguments
+        .iter()
+        .find_map(|it| it.strip_prefix("restarts=")?.parse::<usize>().ok());
+    let is_codec = |it: &&str| ["none", "gzip", "snappy", "lz4", "zstd"].contains(it);
+    let codec = arguments.iter().map(String::as_str).find(is_codec);
+    let only = arguments.iter().find_map(|it| it.strip_prefix("only="));
     let named = std::env::var("WEIR_E2E_BOOTSTRAP").ok();
-    let lab = named.is_none().then(|| {
+    let mut lab = named.is_none().then(|| {
         let never = AtomicBool::new(false);
         Lab::up(&LabOptions::default(), &mut |_| {}, &never).expect("a broker")
     });
     let bootstrap = named.unwrap_or_else(|| lab.as_ref().map_or_else(String::new, Lab::bootstrap));
     let topic = format!("drain-{}", std::process::id());
-    preload(&bootstrap, &topic, records);
+    let codec = codec.unwrap_or("none");
+    preload(&bootstrap, &topic, records, codec);
+    let drain = |cell: &str| match cell {
+        "bare librdkafka" => bare(&bootstrap, &topic, records),
+        "bare lean client" => bare_lean(&bootstrap, &topic, records),
+        "gateway, 1 thread" => gateway(&bootstrap, &topic, records, (1, "librdkafka")),
+        "lean gateway, 1 thread" => gateway(&bootstrap, &topic, records, (1, "lean")),
+        "gateway, 4 threads" => gateway(&bootstrap, &topic, records, (4, "librdkafka")),
+        _ => gateway(&bootstrap, &topic, records, (4, "lean")),
+    };
     // The first run fills the broker's page cache and is not counted.
-    bare(&bootstrap, &topic, records);
-    let mut cells = Vec::new();
+    drain(CELLS[0]);
+    let mut results = Vec::new();
     for _ in 0..rounds {
-        cells.push((
-            "bare librdkafka".to_owned(),
-            bare(&bootstrap, &topic, records),
-        ));
-        for threads in [1, 4] {
-            let name = format!("gateway, {threads} threads");
-            cells.push((name, gateway(&bootstrap, &topic, records, threads)));
+        for name in CELLS {
+            if only.is_none_or(|only| only == name) {
+                results.push((name, drain(name)));
+            }
         }
     }
-    let rows: Vec<String> = cells.iter().map(|(name, cell)| cell.json(name)).collect();
+    let mut recovered = Vec::new();
+    let readers = ["librdkafka", "lean"].into_iter().cycle();
+    if let (Some(lab), Some(count)) = (&mut lab, restarts) {
+        for (number, reader) in readers.take(2 * count).enumerate() {
+            recovered.push((reader, recovery(lab, number, reader)));
+        }
+    }
+    report(&results, &recovered, records, codec);
+}
+
+fn report(results: &[(&str, DrainCost)], recovered: &[(&str, f64)], records: usize, codec: &str) {
+    let rows: Vec<String> = results.iter().map(|(name, cost)| cost.json(name)).collect();
+    let restarts: Vec<String> = recovered
+        .iter()
+        .map(|(reader, ms)| format!("{{\"reader\":\"{reader}\",\"recovered_ms\":{ms:.1}}}"))
+        .collect();
     println!(
         "{{\"records\":{records},\"keys\":{KEYS},\"key_chars\":{KEY_CHARS},\
-         \"partitions\":{PARTITIONS},\
-         \"note\":\"gateway and its reading client are one process\",\"cells\":[\n{}\n]}}",
-        rows.join(",\n")
+         \"partitions\":{PARTITIONS},\"codec\":\"{codec}\",\
+         \"note\":\"gateway and its reading client are one process\",\"cells\":[\n{}\n],\
+         \"restarts\":[{}]}}",
+        rows.join(",\n"),
+        restarts.join(",")
     );
-    for name in [
-        "bare librdkafka",
-        "gateway, 1 threads",
-        "gateway, 4 threads",
-    ] {
-        let mut costs: Vec<f64> = cells
-            .iter()
-            .filter(|(cell, _)| cell == name)
-            .map(|(_, cell)| cell.cpu_us_per_record)
-            .collect();
+    for name in CELLS {
+        let of_cell = results.iter().filter(|(cell, _)| *cell == name);
+        let mut costs: Vec<f64> = of_cell.map(|(_, cost)| cost.cpu_us_per_record).collect();
         costs.sort_by(f64::total_cmp);
-        let (low, high) = (costs[0], costs[costs.len() - 1]);
+        let (Some(low), Some(high)) = (costs.first(), costs.last()) else {
+            continue;
+        };
         let median = costs[costs.len() / 2];
         eprintln!("{name}: {median:.2} us CPU per record ({low:.2} to {high:.2})");
     }
 }
 
-struct Cell {
+struct DrainCost {
     cpu_us_per_record: f64,
     wall_s: f64,
+    /// Memory in MiB that the process had at most, more than before.
+    peak_mib: f64,
     updates: usize,
 }
 
-impl Cell {
+impl DrainCost {
     fn json(&self, name: &str) -> String {
         format!(
-            "{{\"cell\":\"{name}\",\"cpu_us_per_record\":{:.3},\"wall_s\":{:.3},\"updates\":{}}}",
-            self.cpu_us_per_record, self.wall_s, self.updates
+            "{{\"cell\":\"{name}\",\"cpu_us_per_record\":{:.3},\"wall_s\":{:.3},\
+             \"peak_mib\":{:.1},\"updates\":{}}}",
+            self.cpu_us_per_record, self.wall_s, self.peak_mib, self.updates
         )
     }
 }
 
 /// Runs `work`, which returns the number of updates received.
-fn measure(records: usize, work: impl FnOnce() -> usize) -> Cell {
+fn measure(records: usize, work: impl FnOnce() -> usize) -> DrainCost {
+    // Resets the peak.
+    std::fs::write("/proc/self/clear_refs", "5").expect("Linux");
+    let before = peak_mib();
     let (cpu, wall) = (cpu_us(), Instant::now());
     let updates = work();
-    Cell {
+    DrainCost {
         cpu_us_per_record: (cpu_us() - cpu) / records as f64,
         wall_s: wall.elapsed().as_secs_f64(),
+        peak_mib: peak_mib() - before,
         updates,
     }
+}
+
+/// Returns the peak of the resident memory.
+fn peak_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    kib.expect("a size in KiB") / 1024.0
 }
 
 fn cpu_us() -> f64 {
@@ -119,13 +172,16 @@ fn key(number: usize) -> String {
         .collect()
 }
 
-fn preload(bootstrap: &str, topic: &str, records: usize) {
-    let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a reachable broker");
+fn preload(bootstrap: &str, topic: &str, records: usize, codec: &str) {
+    let admin = Admin::connect(&KafkaSettings::plaintext(bootstrap), TEST_TIMEOUT);
+    let admin = admin.expect("a reachable broker");
     admin
         .create_topic(topic, PARTITIONS, 1, &[])
         .expect("a new topic");
     let config = ProducerConfig {
-        bootstrap_servers: bootstrap.to_owned(),
+        kafka: KafkaSettings::plaintext(bootstrap),
+        compression: codec.to_owned(),
+        linger_ms: 20.0,
         ..Default::default()
     };
     let producer = Producer::start(&config, Box::new(|_| {})).expect("a producer");
@@ -154,7 +210,7 @@ fn preload(bootstrap: &str, topic: &str, records: usize) {
 }
 
 /// Consumes and counts every record.
-fn bare(bootstrap: &str, topic: &str, records: usize) -> Cell {
+fn bare(bootstrap: &str, topic: &str, records: usize) -> DrainCost {
     let mut config = ClientConfig::new();
     config
         .set("bootstrap.servers", bootstrap)
@@ -182,11 +238,61 @@ fn bare(bootstrap: &str, topic: &str, records: usize) -> Cell {
     })
 }
 
-fn gateway(bootstrap: &str, topic: &str, records: usize, threads: usize) -> Cell {
+/// Consumes and counts every record with the lean client.
+fn bare_lean(bootstrap: &str, topic: &str, records: usize) -> DrainCost {
+    let config = LeanConfig {
+        kafka: KafkaSettings::plaintext(bootstrap),
+        topic: topic.to_owned(),
+        from_oldest: true,
+        ..LeanConfig::default()
+    };
+    measure(records, || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().expect("a runtime");
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let sink = CountingSink {
+            left: records,
+            stop,
+        };
+        runtime
+            .block_on(lean::run(config, sink, stopped))
+            .expect("a readable topic");
+        0
+    })
+}
+
+struct CountingSink {
+    left: usize,
+    stop: tokio::sync::watch::Sender<bool>,
+}
+
+impl LeanSink for CountingSink {
+    fn on_ready(&mut self, _: usize) {}
+    fn on_record(&mut self, _: usize, _: &LeanRecord<'_>) {
+        self.left -= 1;
+        if self.left == 0 {
+            self.stop.send_replace(true);
+        }
+    }
+    fn on_error(&mut self, _: usize, error: &LeanError) {
+        panic!("{error}");
+    }
+    fn on_bytes(&mut self, _: usize, _: usize) {}
+}
+
+/// A gateway with its configuration file.
+struct StartedGateway {
+    gateway: Gateway,
+    _dir: tempfile::TempDir,
+}
+
+fn start_gateway(bootstrap: &str, topic: &str, (threads, reader): (usize, &str)) -> StartedGateway {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("gateway.toml");
     let text = format!(
-        r##"[connection.QuickStart]
+        r##"[kafka]
+reader = "{reader}"
+[connection.QuickStart]
 bootstrap.servers = "{bootstrap}"
 item-template.ltest = "ltest-#{{key=KEY}}"
 map.{topic}.to = "item-template.ltest"
@@ -212,8 +318,13 @@ field.offset = "#{{OFFSET}}"
     };
     let config = GatewayConfig::load(None, Some(&file), &overrides, ParseOptions::default());
     let gateway = Gateway::start(config.expect("a valid configuration")).expect("a gateway");
+    wait_ready(&gateway, true);
+    StartedGateway { gateway, _dir: dir }
+}
+
+fn wait_ready(gateway: &Gateway, ready: bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;
-    while !gateway.ready() {
+    while gateway.ready() != ready {
         assert!(
             Instant::now() < deadline,
             "{:?}",
@@ -221,23 +332,36 @@ field.offset = "#{{OFFSET}}"
         );
         std::thread::sleep(Duration::from_millis(1));
     }
-    let mut client = connect(gateway.listen_address());
-    let cell = measure(records, || {
-        let item = format!("ltest-%5Bkey%3D{}%5D", key(7));
-        let subscribe = format!(
-            "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_mode=RAW&LS_group={item}\
-             &LS_schema=timestamp%20fstValue%20sndValue%20intNum&LS_data_adapter=QuickStart"
-        );
-        client.send(Message::text(subscribe)).expect("sent");
-        let mut updates = 0;
-        while updates < records / KEYS {
-            if let Ok(Message::Text(text)) = client.read() {
-                updates += text
-                    .split("\r\n")
-                    .filter(|line| line.starts_with("U,"))
-                    .count();
-            }
+}
+
+fn subscribe(client: &mut WebSocket<TcpStream>) {
+    let item = format!("ltest-%5Bkey%3D{}%5D", key(7));
+    let subscribe = format!(
+        "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_mode=RAW&LS_group={item}\
+         &LS_schema=timestamp%20fstValue%20sndValue%20intNum&LS_data_adapter=QuickStart"
+    );
+    client.send(Message::text(subscribe)).expect("sent");
+}
+
+fn wait_updates(client: &mut WebSocket<TcpStream>, count: usize) -> usize {
+    let mut updates = 0;
+    while updates < count {
+        if let Ok(Message::Text(text)) = client.read() {
+            let lines = text.split("\r\n");
+            updates += lines.filter(|line| line.starts_with("U,")).count();
         }
+    }
+    updates
+}
+
+fn gateway(bootstrap: &str, topic: &str, records: usize, reader: (usize, &str)) -> DrainCost {
+    let started = start_gateway(bootstrap, topic, reader);
+    let gateway = &started.gateway;
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    let mut client = connect(gateway.listen_address());
+    let cost = measure(records, || {
+        subscribe(&mut client);
+        let updates = wait_updates(&mut client, records / KEYS);
         while records_read(gateway.admin_address()) < records {
             assert!(Instant::now() < deadline, "not all records were read");
             std::thread::sleep(Duration::from_millis(2));
@@ -245,8 +369,56 @@ field.offset = "#{{OFFSET}}"
         updates
     });
     drop(client);
-    gateway.shut_down();
-    cell
+    started.gateway.shut_down();
+    cost
+}
+
+/// Restarts the broker. Returns the time from the restarted broker's acknowledgement of a record to
+/// the record's update, in milliseconds.
+fn recovery(lab: &mut Lab, number: usize, reader: &str) -> f64 {
+    let topic = format!("recovery-{number}");
+    let kafka = KafkaSettings::plaintext(&lab.bootstrap());
+    let admin = Admin::connect(&kafka, TEST_TIMEOUT).expect("a reachable broker");
+    admin.create_topic(&topic, 1, 1, &[]).expect("a new topic");
+    let store = || {
+        let config = ProducerConfig {
+            kafka: kafka.clone(),
+            ..Default::default()
+        };
+        let producer = Producer::start(&config, Box::new(|_| {})).expect("a producer");
+        let (key, value) = (
+            key(7),
+            br#"{"timestamp":"","fstValue":"","sndValue":"","intNum":1}"#,
+        );
+        producer
+            .send(
+                &topic,
+                None,
+                Some(key.as_bytes()),
+                Some(value),
+                &[],
+                None,
+                0,
+            )
+            .expect("queued");
+        assert_eq!(producer.flush(TEST_TIMEOUT), 0, "the record is stored");
+    };
+    let started = start_gateway(&lab.bootstrap(), &topic, (1, reader));
+    let mut client = connect(started.gateway.listen_address());
+    subscribe(&mut client);
+    store();
+    wait_updates(&mut client, 1);
+    lab.stop_broker(1).expect("stops");
+    wait_ready(&started.gateway, false);
+    lab.start_broker(1, &AtomicBool::new(false))
+        .expect("starts");
+    store();
+    let stored = Instant::now();
+    wait_updates(&mut client, 1);
+    let recovered_ms = stored.elapsed().as_secs_f64() * 1e3;
+    drop(client);
+    started.gateway.shut_down();
+    recovered_ms
 }
 
 fn connect(address: SocketAddr) -> WebSocket<TcpStream> {

@@ -2,23 +2,30 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use weir_mapping::{
-    ConfigReport, ConfigSource, ConnectionConfig, Note, Parameter, ParseOptions, Severity,
+    ConfigReport, ConfigSource, ConnectionConfig, Location, Note, Parameter, ParseOptions,
+    Severity, SnapshotMode,
 };
 use weir_net::admin::{AdminConfig, AdminTable};
 use weir_net::watchdog::WatchdogConfig;
 
 use crate::admission::Origins;
 pub use crate::admission::PerAddress;
+use crate::cluster::{ClientProperties, Cluster, KafkaTable};
 use crate::compression::CompressionConfig;
+use crate::config_files::{missing_files, missing_log_file, unusable_schemas};
+use crate::connection::KafkaConnection;
 use crate::diffs::{DiffConfig, RawDiffs};
 use crate::error::{GatewayError, InvalidConfig, in_file};
+use crate::ingest::{StoreConfig, StoredRecords};
 use crate::lightstreamer_conf;
 pub use crate::limits::GatewayLimits;
+use crate::schemas::{ConnectionRegistry, SchemaRegistryConfig};
 pub use crate::simulator::SimulatorConfig;
 use crate::tls::{TlsConfig, TlsFiles};
 
@@ -42,21 +49,25 @@ pub struct GatewayConfig {
     pub set_id: String,
     /// Kafka connections.
     pub connections: Vec<ConnectionConfig>,
+    /// Settings of the Kafka client of each connection.
+    pub clusters: Vec<Cluster>,
+    /// Schema registry of each connection.
+    pub registries: Vec<Option<ConnectionRegistry>>,
     /// Limits for clients.
     pub limits: GatewayLimits,
-    /// Values sent as diffs; default none.
+    /// Formats in which changed values may be sent; default none, so values are sent in full.
     pub diffs: DiffConfig,
     pub(crate) unknown_names: UnknownNames,
     /// Compression of WebSocket messages; default off.
     pub compression: CompressionConfig,
     pub(crate) allowed_origins: Origins,
-    /// Values of the start item of the published load test's simulator; `None`: not served.
+    /// Item that configures the client simulator of Lightstreamer's load test; `None`: not served.
     pub simulator: Option<SimulatorConfig>,
     /// Storage of last values of items without subscribers.
     pub last_values: LastValuesConfig,
     /// Milliseconds between the first subscription after a restart and reading from stored offsets.
     pub resume_delay_ms: u64,
-    /// Milliseconds at shutdown for sending pending bytes to clients.
+    /// Maximum milliseconds at shutdown for sending pending bytes to clients.
     pub drain_timeout_ms: u64,
     /// Milliseconds at shutdown over which the ends of sessions are spread.
     pub drain_spread_ms: u64,
@@ -83,9 +94,41 @@ pub enum UnknownNames {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LastValuesConfig {
-    /// Maximum memory in bytes, default 0: no last values, and Kafka is read only while there are
-    /// subscribers.
+    /// Maximum memory in bytes of all connections, default 0: no last values, and Kafka is read
+    /// only while there are subscribers. Connections with `item.snapshot.enabled.mode` then share
+    /// 256 MiB.
     pub memory_bytes: usize,
+}
+
+/// Default memory for snapshots.
+const SNAPSHOT_BYTES: usize = 256 << 20;
+
+impl LastValuesConfig {
+    /// Returns what is stored of a connection, which is one of `all`.
+    pub(crate) fn store_of(
+        self,
+        connection: &KafkaConnection,
+        all: &[Arc<KafkaConnection>],
+    ) -> StoreConfig {
+        let config = &connection.config;
+        let is_snapshot = |one: &&Arc<KafkaConnection>| one.config.snapshots.is_some();
+        let share = match (self.memory_bytes, config.snapshots) {
+            (0, Some(_)) => SNAPSHOT_BYTES / all.iter().filter(is_snapshot).count().max(1),
+            (bytes, _) => bytes.div_ceil(all.len().max(1)),
+        };
+        let kept = match config.snapshots {
+            Some(snapshots) => match snapshots.mode {
+                SnapshotMode::Merge => StoredRecords::Last,
+                SnapshotMode::Distinct => StoredRecords::Recent(snapshots.distinct_length),
+                SnapshotMode::Command => StoredRecords::Rows,
+            },
+            // With enforced commands the items are tables, for which the last record is not a
+            // state.
+            None if config.mapping.command_mode().is_enforced() => return StoreConfig::default(),
+            None => StoredRecords::Last,
+        };
+        StoreConfig { bytes: share, kept }
+    }
 }
 
 /// Options of the command line, which override the files.
@@ -99,9 +142,13 @@ pub struct CliOverrides {
     pub event_loops: Option<usize>,
     /// `--lightstreamer-conf`: defaults for `[diffs]`.
     pub lightstreamer_conf: Option<PathBuf>,
+    /// `--kafka-config` and `--kafka-property`, for all connections.
+    pub kafka: ClientProperties,
+    /// `--kafka-reader`
+    pub reader: Option<weir_kafka::ReaderKind>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawFile {
     listen: Option<SocketAddr>,
@@ -122,6 +169,8 @@ struct RawFile {
     compression: CompressionConfig,
     allowed_origins: Origins,
     simulator: Option<SimulatorConfig>,
+    kafka: KafkaTable,
+    schema_registry: SchemaRegistryConfig,
     connection: toml::Table,
 }
 
@@ -133,6 +182,13 @@ fn control_link<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, 
         false => Err(D::Error::custom("use a host, HOST:PORT or a URL")),
     }
 }
+
+/// Connections with the settings of their clients, in the same order.
+type ConnectionParts = (
+    Vec<ConnectionConfig>,
+    Vec<Cluster>,
+    Vec<Option<ConnectionRegistry>>,
+);
 
 impl GatewayConfig {
     /// Reads the given files and checks the configuration.
@@ -152,6 +208,10 @@ impl GatewayConfig {
         let file = toml.unwrap_or_else(|| Path::new("gateway.toml"));
         let connections = read_connections(file, &raw.connection, options, &mut notes);
         let mut connections = or_default(connections, &mut errors);
+        for connection in &connections {
+            errors.extend(missing_files(file, connection));
+            errors.extend(unusable_schemas(file, connection));
+        }
         if let Some(path) = adapters {
             let name = path.display().to_string();
             let env = |name: &str| std::env::var(name).ok();
@@ -162,6 +222,8 @@ impl GatewayConfig {
             notes.extend(report.notes);
             notes.extend(missing_log_file(path, report.logging_path.as_ref()));
             for connection in report.connections.into_iter().flatten() {
+                errors.extend(missing_files(path, &connection));
+                errors.extend(unusable_schemas(path, &connection));
                 if connections.iter().any(|own| own.name == connection.name) {
                     let (name, other) = (connection.name, file.display().to_string());
                     errors.push(InvalidConfig::SameName { name, other }.in_file(path.display()));
@@ -174,15 +236,21 @@ impl GatewayConfig {
             read(path).and_then(|text| lightstreamer_conf::read(path, &text, &mut notes))
         });
         let diffs = or_default(diffs.transpose(), &mut errors).unwrap_or_default();
+        let dir = file.parent().unwrap_or_else(|| Path::new(""));
+        let clusters = clusters(&connections, (&raw.kafka, file), overrides);
+        let clusters = or_default(clusters, &mut errors);
+        let registries = registries(&connections, &raw.schema_registry, dir);
+        let registries = or_default(registries, &mut errors);
         // The rest needs valid connections and options.
         if let Some(error) = GatewayError::join(errors) {
             return Err(error);
         }
         let names: Vec<&str> = connections.iter().map(|one| one.name.as_str()).collect();
+        let kafka = raw.kafka.check_names(&names);
+        kafka.map_err(|error| error.in_file(file.display()))?;
         let own_diffs = std::mem::take(&mut raw.diffs);
         let diffs = own_diffs.over(&diffs, &names);
         let diffs = diffs.map_err(|error| error.in_file(file.display()))?;
-        let dir = file.parent().unwrap_or_else(|| Path::new(""));
         let at = |error: InvalidConfig| match toml {
             Some(file) => error.in_file(file.display()),
             // The defaults are valid, so an option is not.
@@ -197,14 +265,22 @@ impl GatewayConfig {
         let now_unix_s = now.map_or(0, |now| now.as_secs());
         let ending = tls.as_ref().and_then(|tls| tls.remark(now_unix_s as i64));
         notes.extend(ending.map(|text| note(Severity::Warning, file, None, text)));
-        Self::combine(raw, overrides, connections, (tls, admin), diffs, notes).map_err(at)
+        Self::combine(
+            raw,
+            overrides,
+            (connections, clusters, registries),
+            (tls, admin),
+            diffs,
+            notes,
+        )
+        .map_err(at)
     }
 
     /// Combines the parts and checks the values that depend on each other.
     fn combine(
         raw: RawFile,
         overrides: &CliOverrides,
-        connections: Vec<ConnectionConfig>,
+        (connections, clusters, registries): ConnectionParts,
         (tls, admin): (Option<TlsFiles>, AdminConfig),
         diffs: DiffConfig,
         notes: Vec<Note>,
@@ -219,6 +295,8 @@ impl GatewayConfig {
             event_loops: event_loops.unwrap_or_else(cores),
             set_id: raw.adapter_set.unwrap_or_else(|| DEFAULT_SET.to_owned()),
             connections,
+            clusters,
+            registries,
             limits: raw.limits,
             diffs,
             unknown_names: raw.unknown_names,
@@ -260,6 +338,85 @@ fn or_default<T: Default>(value: Result<T, GatewayError>, errors: &mut Vec<Gatew
     })
 }
 
+/// Returns the settings of each connection's Kafka client, or all errors.
+fn clusters(
+    connections: &[ConnectionConfig],
+    (table, file): (&KafkaTable, &Path),
+    overrides: &CliOverrides,
+) -> Result<Vec<Cluster>, GatewayError> {
+    let dir = file.parent().unwrap_or_else(|| Path::new(""));
+    let common = table.read(dir);
+    let common = common.map_err(|error| InvalidConfig::from(error).in_file(file.display()))?;
+    let reader = overrides.reader.unwrap_or(table.reader);
+    let (mut clusters, mut errors) = (Vec::new(), Vec::new());
+    for connection in connections {
+        let own = table.read_of(&connection.name, dir);
+        let own = own.map_err(|error| {
+            let name = connection.name.clone();
+            InvalidConfig::KafkaOf { name, error }.in_file(file.display())
+        });
+        let own = match own {
+            Ok(own) => own,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        };
+        let general = common.iter().cloned().chain(own);
+        let all: Vec<_> = general.chain(overrides.kafka.0.iter().cloned()).collect();
+        match Cluster::of(connection, &all, reader) {
+            Ok(cluster) => clusters.push(cluster),
+            Err(error) => errors.push(GatewayError::Config {
+                at: Location {
+                    connection: Some(connection.name.clone()),
+                    ..in_file("Kafka client", None)
+                },
+                reason: error.to_string(),
+            }),
+        }
+    }
+    if let (true, Some([one, other])) = (errors.is_empty(), tickets(connections, &clusters)) {
+        let error = InvalidConfig::TwoTickets { one, other };
+        errors.push(error.in_file("Kafka client"));
+    }
+    GatewayError::join(errors).map_or(Ok(clusters), Err)
+}
+
+/// Returns two connections with different Kerberos tickets. librdkafka keeps the tickets of a
+/// process in one cache, so the second one would replace the first.
+fn tickets(connections: &[ConnectionConfig], clusters: &[Cluster]) -> Option<[String; 2]> {
+    let logins = connections.iter().zip(clusters).filter(|it| it.0.enabled);
+    let mut logins = logins.filter_map(|(connection, cluster)| {
+        let ticket = cluster.kafka.security.sasl.as_ref()?.kerberos_ticket()?;
+        Some((ticket, &connection.name))
+    });
+    let (first, one) = logins.next()?;
+    let (_, other) = logins.find(|(ticket, _)| *ticket != first)?;
+    Some([one.clone(), other.clone()])
+}
+
+/// Returns the schema registry of each connection, or all errors.
+fn registries(
+    connections: &[ConnectionConfig],
+    config: &SchemaRegistryConfig,
+    dir: &Path,
+) -> Result<Vec<Option<ConnectionRegistry>>, GatewayError> {
+    let (mut registries, mut errors) = (Vec::new(), Vec::new());
+    for connection in connections {
+        match ConnectionRegistry::of(connection, config, dir) {
+            Ok(registry) => registries.push(registry),
+            Err(error) => errors.push(GatewayError::Config {
+                at: Location {
+                    connection: Some(connection.name.clone()),
+                    ..in_file("schema registry", None)
+                },
+                reason: error.to_string(),
+            }),
+        }
+    }
+    GatewayError::join(errors).map_or(Ok(registries), Err)
+}
+
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -292,15 +449,6 @@ fn note(severity: Severity, file: &Path, line: Option<u32>, text: String) -> Not
         at: in_file(file.display(), line),
         text,
     }
-}
-
-/// Returns a note if the connector's log configuration is missing; the gateway does not use it.
-fn missing_log_file(adapters: &Path, logging: Option<&Parameter>) -> Option<Note> {
-    let Parameter { name, value, line } = logging?;
-    let dir = adapters.parent().unwrap_or_else(|| Path::new(""));
-    let text = format!("parameter [{name}]: \"{value}\" does not exist; it is not used here");
-    let is_missing = !dir.join(value).is_file();
-    is_missing.then(|| note(Severity::Info, adapters, *line, text))
 }
 
 /// Parses `[connection.NAME]` tables: the connector's parameters, nested tables joined by dots.

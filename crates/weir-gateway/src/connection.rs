@@ -4,23 +4,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use weir_mapping::{ConnectionConfig, Threads};
+use weir_mapping::{ConnectionConfig, FailureKind, Threads};
 use weir_tlcp::diff::DiffOptions;
 
-use crate::counters::{UNKNOWN, WorkerCounters, lock};
+use crate::cluster::Cluster;
+use crate::counters::{SchemaCounters, UNKNOWN, WorkerCounters, lock};
 use crate::diffs::ConnectionDiffs;
 use crate::ingest::InterestInbox;
 use crate::interest::Interest;
+use crate::schemas::ConnectionRegistry;
 
 /// State that the ingest threads write, and shards and administration read.
 #[derive(Debug)]
 pub(crate) struct KafkaConnection {
     pub(crate) config: ConnectionConfig,
+    pub(crate) cluster: Cluster,
+    pub(crate) registry: Option<ConnectionRegistry>,
     pub(crate) diffs: ConnectionDiffs,
     pub(crate) workers: Vec<WorkerHandle>,
     pub(crate) subscribed_items: SubscribedItems,
     pub(crate) late: LateWindow,
     pub(crate) state: ConnectionState,
+    pub(crate) schemas: SchemaCounters,
 }
 
 #[derive(Debug, Default)]
@@ -30,13 +35,20 @@ pub(crate) struct WorkerHandle {
 }
 
 impl KafkaConnection {
-    pub(crate) fn new(config: ConnectionConfig, diffs: &DiffOptions) -> Self {
+    pub(crate) fn new(
+        config: ConnectionConfig,
+        cluster: Cluster,
+        registry: Option<ConnectionRegistry>,
+        diffs: &DiffOptions,
+    ) -> Self {
         let threads = match config.threads {
             Threads::Count(count) => count as usize,
             Threads::Processors => std::thread::available_parallelism().map_or(1, usize::from),
         };
         Self {
             config,
+            cluster,
+            registry,
             diffs: ConnectionDiffs::new(diffs),
             workers: (0..threads.max(1))
                 .map(|_| WorkerHandle::default())
@@ -47,6 +59,7 @@ impl KafkaConnection {
                 lag: AtomicU64::new(UNKNOWN),
                 ..ConnectionState::default()
             },
+            schemas: SchemaCounters::default(),
         }
     }
 
@@ -62,6 +75,19 @@ impl KafkaConnection {
         } else if withdrawn {
             self.subscribed_items.remove();
         }
+    }
+
+    /// Returns the number of records whose extraction failed.
+    pub(crate) fn failed_in_all(&self) -> u64 {
+        let workers = self.workers.iter();
+        workers.map(|worker| worker.counters.failed_in_all()).sum()
+    }
+
+    /// Returns the number of records whose extraction failed in one way.
+    pub(crate) fn failed(&self, kind: FailureKind) -> u64 {
+        let workers = self.workers.iter();
+        let counts = workers.map(|worker| &worker.counters.failed[kind as usize]);
+        counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     pub(crate) fn total(&self, counter: fn(&WorkerCounters) -> &AtomicU64) -> u64 {
@@ -141,6 +167,10 @@ pub(crate) struct ConnectionState {
     ready: AtomicBool,
     error: Mutex<Option<String>>,
     pub(crate) source_errors: AtomicU64,
+    /// Logins that brokers rejected.
+    pub(crate) login_failures: AtomicU64,
+    /// TLS handshakes with brokers that failed.
+    pub(crate) tls_failures: AtomicU64,
     /// Records not read yet, or [`UNKNOWN`].
     pub(crate) lag: AtomicU64,
     pub(crate) resets: AtomicU64,

@@ -1,5 +1,5 @@
-//! `[diffs]` of `gateway.toml`: diffs for all connections and for single ones, with
-//! `lightstreamer_conf.xml` as defaults.
+//! `[diffs]` of `gateway.toml`: diff formats of all Kafka connections and of single ones. The
+//! defaults can come from `lightstreamer_conf.xml`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::error::InvalidConfig;
 /// Default of `budget_bytes_per_second`: about a tenth of a core.
 const BUDGET_BYTES_PER_SECOND: u64 = 100_000_000;
 
-/// The checked diff configuration of all connections.
+/// The checked diff configuration of all Kafka connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffConfig {
-    /// Options of connections without a table.
+    /// Options of Kafka connections without a table `[diffs.connection.NAME]`.
     pub general: DiffOptions,
     /// Options by connection name.
     pub connections: BTreeMap<String, DiffOptions>,
@@ -41,7 +41,7 @@ impl DiffConfig {
         self.connections.get(connection).unwrap_or(&self.general)
     }
 
-    /// Returns a description of a connection's diff formats.
+    /// Returns the diff formats of a connection in the order of their use, for the operator.
     pub fn describe(&self, connection: &str) -> String {
         let options = self.of(connection);
         let format = |format| match format {
@@ -145,7 +145,7 @@ impl From<RawDiffFormat> for DiffFormat {
 }
 
 impl RawDiffs {
-    /// Merges the file's values into `base`.
+    /// Returns `base` with the values of the file, for all connections and for single ones.
     ///
     /// # Errors
     /// Returns an error for a connection that does not exist.

@@ -99,12 +99,26 @@ pub(crate) enum InvalidConfig {
     EventLoops(usize),
     #[error("drain_spread_ms = {0}: use at most 600000")]
     DrainSpread(u64),
+    #[error("[kafka]: {0}")]
+    Kafka(#[from] weir_kafka::SettingsError),
+    #[error("[kafka.connection.{name}]: {error}")]
+    KafkaOf {
+        name: String,
+        error: weir_kafka::SettingsError,
+    },
     #[error(transparent)]
     Admin(#[from] weir_net::admin::AdminConfigError),
     #[error("tls: {0}")]
     Tls(#[from] weir_net::tls::TlsFilesError),
     #[error("tls.listen = {0} is also listen: leave it out for TLS only")]
     SameListen(SocketAddr),
+    #[error("kafka.connection.{name}: no such connection; connections: {known}")]
+    NoKafkaConnection { name: String, known: String },
+    #[error(
+        "connections \"{one}\" and \"{other}\" use different Kerberos tickets, but a process has \
+         one ticket cache: start a gateway for each principal"
+    )]
+    TwoTickets { one: String, other: String },
     #[error("diffs.connection.{name}: no such connection; connections: {known}")]
     NoDiffConnection { name: String, known: String },
 }

@@ -20,6 +20,7 @@ use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 use weir_tlcp::server::SessionConfig;
 
 use crate::admission::Admission;
+use crate::cluster::Cluster;
 use crate::config::GatewayConfig;
 use crate::connection::KafkaConnection;
 use crate::dashboard::{GatewayInfo, dashboard};
@@ -229,16 +230,13 @@ fn start_ingest(
     inboxes: &[MailboxSender<ShardEvent>],
     stop: &Arc<AtomicBool>,
 ) -> std::io::Result<Vec<(JoinHandle<()>, Receiver<()>)>> {
-    let share = (config.last_values.memory_bytes).div_ceil(shared.connections.len());
     let start = |(number, connection): (usize, &Arc<KafkaConnection>)| {
-        // With enforced commands the items are tables, for which the last record is not a state.
-        let has_tables = connection.config.mapping.command_mode().is_enforced();
         let ingest = Ingest {
             connection: Arc::clone(connection),
             number: number as u16,
             stop: Arc::clone(stop),
             shards: inboxes.to_vec(),
-            last_bytes: if has_tables { 0 } else { share },
+            store: config.last_values.store_of(connection, &shared.connections),
             resume_delay: Duration::from_millis(config.resume_delay_ms),
         };
         let (posting, posted) = crossbeam_channel::bounded(0);
@@ -251,18 +249,20 @@ fn start_ingest(
 }
 
 fn shard_context(config: &mut GatewayConfig) -> ShardContext {
-    let connect = |connection: ConnectionConfig| {
+    let connect = |((connection, cluster), registry): ((ConnectionConfig, Cluster), _)| {
         let diffs = config.diffs.of(&connection.name);
-        Arc::new(KafkaConnection::new(connection, diffs))
+        Arc::new(KafkaConnection::new(connection, cluster, registry, diffs))
     };
-    let connections = std::mem::take(&mut config.connections);
+    let connections = std::mem::take(&mut config.connections).into_iter();
+    let connections = connections.zip(std::mem::take(&mut config.clusters));
+    let connections = connections.zip(std::mem::take(&mut config.registries));
     let origins = std::mem::take(&mut config.allowed_origins);
     let limits = config.limits.clone();
     let most = limits.connections_in_all(config.event_loops);
     ShardContext {
         guard: Arc::new(Admission::new(&limits, origins, most)),
         set_id: std::mem::take(&mut config.set_id),
-        connections: connections.into_iter().map(connect).collect(),
+        connections: connections.map(connect).collect(),
         session: SessionConfig {
             request_limit_bytes: limits.request_bytes,
             control_link: config.control_link.take().map(Into::into),

@@ -8,8 +8,10 @@
 mod admin;
 mod admission;
 mod bounds;
+mod cluster;
 pub mod compression;
 pub mod config;
+mod config_files;
 mod connection;
 mod counters;
 mod dashboard;
@@ -26,10 +28,12 @@ mod memory_watch;
 mod metrics;
 mod overload;
 mod routing;
+pub mod schemas;
 mod shard;
 mod simulator;
 pub mod tls;
 
+pub use cluster::{ClientProperties, Cluster};
 pub use config::{GatewayConfig, GatewayLimits};
 pub use error::GatewayError;
 pub use gateway::Gateway;

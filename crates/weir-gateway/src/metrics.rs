@@ -158,10 +158,12 @@ const CONNECTION_METRICS: &[MetricSpec<KafkaConnection>] = metrics! {
         "Value bytes of records read.";
     Counter weir_gateway_kafka_unrouted_records |c| c.total(|w| &w.unrouted),
         "Records of items without subscribers.";
-    Counter weir_gateway_kafka_extraction_failures |c| c.total(|w| &w.failed),
+    Counter weir_gateway_kafka_extraction_failures |c| c.failed_in_all(),
         "Records skipped because extraction failed.";
     Counter weir_gateway_kafka_decode_failures |c| c.total(|w| &w.undecodable),
         "Failed records whose key or value is not of its type.";
+    Gauge weir_gateway_kafka_decode_failures_in_a_row |c| c.total(|w| &w.undecodable_in_a_row),
+        "Such records since the last one that could be decoded.";
     Counter weir_gateway_kafka_invalid_item_names |c| c.total(|w| &w.unnameable),
         "Template expansions that no client can name, such as one with a comma in a value.";
     Counter weir_gateway_late_subscriptions |c| load(&c.late.subscriptions),
@@ -175,6 +177,10 @@ const CONNECTION_METRICS: &[MetricSpec<KafkaConnection>] = metrics! {
         "Updates that a stalled shard did not accept before the gateway ended.";
     Counter weir_gateway_kafka_errors |c| load(&c.state.source_errors),
         "Errors reported by the Kafka client.";
+    Counter weir_gateway_kafka_login_failures |c| load(&c.state.login_failures),
+        "Logins that brokers rejected.";
+    Counter weir_gateway_kafka_tls_failures |c| load(&c.state.tls_failures),
+        "TLS handshakes with brokers that failed.";
     Counter weir_gateway_kafka_offset_resets |c| load(&c.state.resets),
         "Offset resets of partitions.";
     Counter weir_gateway_kafka_commits |c| load(&c.state.commits), "Confirmed offset commits.";
@@ -182,6 +188,20 @@ const CONNECTION_METRICS: &[MetricSpec<KafkaConnection>] = metrics! {
         "Failed offset commits.";
     Gauge weir_gateway_kafka_lag_records |c| load(&c.state.lag),
         "Records not read yet; absent if unknown.";
+    Gauge weir_gateway_schema_waiting_partitions |c| load(&c.schemas.waiting),
+        "Partitions that wait for a schema.";
+    Counter weir_gateway_schema_waits |c| load(&c.schemas.waits),
+        "Partitions that have waited for a schema.";
+    Counter weir_gateway_schema_wait_microseconds |c| load(&c.schemas.wait_us),
+        "Time that partitions have waited for schemas.";
+    Counter weir_gateway_schema_requests |c| load(&c.schemas.requests),
+        "Requests for schemas to the registry.";
+    Counter weir_gateway_schema_request_failures |c| load(&c.schemas.failures),
+        "Requests for schemas without a usable response.";
+    Counter weir_gateway_schema_unknown_ids |c| load(&c.schemas.unknown_ids),
+        "Schema ids given up because the registry does not know them.";
+    Counter weir_gateway_schemas_from_files |c| load(&c.schemas.from_files),
+        "Schemas read from the cache directory instead of the registry.";
     Gauge weir_gateway_routed_items |c| load(&c.workers[0].counters.items),
         "Items with subscribers.";
     Gauge weir_gateway_last_values |c| c.total(|w| &w.last_values),
@@ -190,7 +210,12 @@ const CONNECTION_METRICS: &[MetricSpec<KafkaConnection>] = metrics! {
         "Memory of these records, including overhead.";
     Counter weir_gateway_last_values_evicted |c| c.total(|w| &w.last_values_evicted),
         "Items whose last record was evicted because memory_bytes was reached.";
+    Counter weir_gateway_snapshots_expired |c| c.total(|w| &w.snapshots_expired),
+        "Items whose snapshot was discarded because they were idle.";
 };
+
+/// Metric of connections with one value for each kind of failure.
+const FAILURES: &str = "weir_gateway_kafka_extraction_failures";
 
 const ADMISSION_METRICS: &[MetricSpec<Admission>] = metrics! {
     Gauge weir_gateway_subscription_bytes |guard| guard.held.bytes() as u64,

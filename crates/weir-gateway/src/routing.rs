@@ -68,6 +68,14 @@ impl Route {
         }
     }
 
+    /// Forgets all values, rows and updates.
+    pub(crate) fn forget_values(&mut self) {
+        *self.known.get_mut() = None;
+        self.history.get_mut().clear();
+        *self.table.get_mut() = None;
+        self.update_row_cache();
+    }
+
     pub(crate) fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
         let known = self.known.borrow();
         let known = known.as_ref();
@@ -135,6 +143,10 @@ impl RoutingTable {
 
     pub(crate) fn route(&self, name: &str) -> Option<&Route> {
         self.items.get(name).map(Box::as_ref)
+    }
+
+    pub(crate) fn route_mut(&mut self, name: &str) -> Option<&mut Route> {
+        self.items.get_mut(name).map(Box::as_mut)
     }
 
     /// Returns stored rows and updates for a shard with a new interest in them; must be called

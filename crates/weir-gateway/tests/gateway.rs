@@ -330,3 +330,18 @@ fn socket_without_request_is_closed() {
     assert_eq!(silent.read_to_end(&mut rest).expect("end of stream"), 0);
     gateway.shut_down();
 }
+
+#[test]
+fn disabled_connection_refuses_every_subscription() {
+    let env = TestEnv::new();
+    let off = r#"<param name="enable">false</param></data_provider>"#;
+    let gateway = env.start_gateway(|xml| xml.replace("</data_provider>", off));
+    let mut client = Client::create(&gateway);
+    client.send(
+        "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_mode=RAW&LS_group=ltest-[key%3DApple]\
+         &LS_schema=value&LS_data_adapter=QuickStart",
+    );
+    let refused = client.line();
+    assert!(refused.starts_with("REQERR,1,-1,"), "{refused}");
+    gateway.shut_down();
+}

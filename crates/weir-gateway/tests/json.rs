@@ -79,3 +79,35 @@ fn error_strategy_applies_to_invalid_json() {
     assert_eq!(client.line(), "UNSUB,1");
     gateway.shut_down();
 }
+
+#[test]
+fn documents_are_checked_against_a_local_schema() {
+    let env = TestEnv::new();
+    let schema = r#"{"type": "object", "required": ["price"],
+        "properties": {"price": {"type": "number", "maximum": 100}}}"#;
+    env.write("price.json", schema);
+    let path = r#"<param name="record.value.evaluator.schema.path">price.json</param>"#;
+    let gateway = env.start_gateway(with(path));
+    let mut client = Client::create(&gateway);
+    client.subscribe(1, "ltest-[key=Pear]", "price");
+    env.produce("Pear", r#"{"price":1}"#);
+    assert_eq!(client.line(), "U,1,1,1");
+    for mismatch in [
+        r#"{"price":"1"}"#,
+        r#"{"price":101}"#,
+        "[]",
+        r#"{"bids":1}"#,
+    ] {
+        env.produce("Pear", mismatch);
+    }
+    env.produce("Pear", r#"{"price":100}"#);
+    assert_eq!(client.line(), "U,1,1,100");
+    let (_, metrics) = support::http(
+        gateway.admin_address(),
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    );
+    let line = "weir_gateway_kafka_extraction_failures_total\
+                {connection=\"QuickStart\",reason=\"schema_mismatch\"} 4";
+    assert!(metrics.contains(line), "{metrics}");
+    gateway.shut_down();
+}

@@ -6,15 +6,24 @@ mod support;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use support::{Client, TEST_TIMEOUT, TestEnv, http, metric, wait_metric};
+use support::{Client, TEST_TIMEOUT, TestEnv, http, metric, per_reader, wait_metric};
 use weir_gateway::Gateway;
 use weir_lab::{Lab, LabOptions};
+
+per_reader! {
+    broker_restart_loses_no_record_and_no_session
+    recreated_topic_is_delivered_from_start
+    topic_replaced_by_a_longer_one_is_delivered_whole
+    topic_created_later_is_delivered_from_start
+    lag_is_correct_while_paused_and_absent_without_brokers
+    invalid_json_record_is_skipped_and_counted
+    force_unsubscription_ends_each_subscription_once
+}
 
 const READY: &str = "weir_gateway_connection_ready";
 const FAILED: &str = "weir_gateway_kafka_extraction_failures_total";
 const UNDECODABLE: &str = "weir_gateway_kafka_decode_failures_total";
 
-#[test]
 fn broker_restart_loses_no_record_and_no_session() {
     let options = LabOptions {
         heap_mb: 384,
@@ -46,7 +55,6 @@ fn broker_restart_loses_no_record_and_no_session() {
     gateway.shut_down();
 }
 
-#[test]
 fn recreated_topic_is_delivered_from_start() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
@@ -69,7 +77,6 @@ fn recreated_topic_is_delivered_from_start() {
 
 /// The new topic is longer than the old position before the change is detected: the Kafka client is
 /// replaced, and subscriptions survive.
-#[test]
 fn topic_replaced_by_a_longer_one_is_delivered_whole() {
     for threads in ["1", "3"] {
         let env = TestEnv::new();
@@ -103,7 +110,6 @@ fn topic_replaced_by_a_longer_one_is_delivered_whole() {
     }
 }
 
-#[test]
 fn topic_created_later_is_delivered_from_start() {
     let env = TestEnv::new();
     let later = format!("{}-later", env.topic);
@@ -159,7 +165,6 @@ fn wait_lag(gateway: &Gateway, wanted: Option<u64>) {
     }
 }
 
-#[test]
 fn lag_is_correct_while_paused_and_absent_without_brokers() {
     let options = LabOptions {
         heap_mb: 384,
@@ -203,7 +208,6 @@ fn json(strategy: &str) -> impl Fn(String) -> String {
     move |xml| xml.replace("</data_provider>", &settings)
 }
 
-#[test]
 fn invalid_json_record_is_skipped_and_counted() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(json("IGNORE_AND_CONTINUE"));
@@ -225,7 +229,6 @@ fn invalid_json_record_is_skipped_and_counted() {
     gateway.shut_down();
 }
 
-#[test]
 fn force_unsubscription_ends_each_subscription_once() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(json("FORCE_UNSUBSCRIPTION"));

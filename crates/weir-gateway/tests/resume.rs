@@ -6,8 +6,20 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use support::{Client, TestEnv, metric, wait_metric};
+use support::{Client, TestEnv, metric, per_reader, wait_metric};
 use weir_gateway::{Gateway, GatewayConfig};
+
+per_reader! {
+    latest_applies_to_first_client_only
+    earliest_delivers_whole_topic_to_first_client
+    group_resumes_after_restart
+    clients_within_resume_delay_lose_nothing
+    clients_after_resume_delay_are_counted
+    no_resume_delay_without_stored_offsets
+    position_lost_by_retention_follows_consume_from
+    restarts_under_load_lose_and_repeat_nothing
+    two_gateways_of_one_group_deliver_everything
+}
 
 const LATE_SUBSCRIPTIONS: &str = "weir_gateway_late_subscriptions_total";
 const LATE_RECORDS: &str = "weir_gateway_late_records_total";
@@ -60,7 +72,6 @@ fn first_and_returning(env: &TestEnv, gateway: &Gateway, old: &[&str]) {
     leave(second);
 }
 
-#[test]
 fn latest_applies_to_first_client_only() {
     let env = TestEnv::new();
     env.produce("A", "old");
@@ -76,7 +87,6 @@ fn latest_applies_to_first_client_only() {
     gateway.shut_down();
 }
 
-#[test]
 fn earliest_delivers_whole_topic_to_first_client() {
     let env = TestEnv::new();
     env.produce("A", "old");
@@ -91,7 +101,6 @@ fn earliest_delivers_whole_topic_to_first_client() {
     gateway.shut_down();
 }
 
-#[test]
 fn group_resumes_after_restart() {
     for from in ["LATEST", "EARLIEST"] {
         let env = TestEnv::partitioned(3);
@@ -162,7 +171,6 @@ fn configured(
     env.ready(config)
 }
 
-#[test]
 fn clients_within_resume_delay_lose_nothing() {
     const CLIENTS: usize = 40;
     let env = TestEnv::partitioned(2);
@@ -198,7 +206,6 @@ fn clients_within_resume_delay_lose_nothing() {
     gateway.shut_down();
 }
 
-#[test]
 fn clients_after_resume_delay_are_counted() {
     let env = TestEnv::new();
     let group = format!("group-{}", env.topic);
@@ -228,7 +235,6 @@ fn clients_after_resume_delay_are_counted() {
     gateway.shut_down();
 }
 
-#[test]
 fn no_resume_delay_without_stored_offsets() {
     for group in [None, Some("fresh")] {
         let env = TestEnv::new();
@@ -251,7 +257,6 @@ fn no_resume_delay_without_stored_offsets() {
     }
 }
 
-#[test]
 fn position_lost_by_retention_follows_consume_from() {
     for (from, expected) in [
         ("EARLIEST", &["lost 2", "lost 3", "new"][..]),
@@ -298,7 +303,6 @@ fn position_lost_by_retention_follows_consume_from() {
     }
 }
 
-#[test]
 fn restarts_under_load_lose_and_repeat_nothing() {
     let env = TestEnv::partitioned(2);
     let group = format!("group-{}", env.topic);
@@ -356,7 +360,6 @@ fn note(line: &str, seen: &mut [Vec<usize>]) {
     seen[item - 1].push(value.parse().expect("a number"));
 }
 
-#[test]
 fn two_gateways_of_one_group_deliver_everything() {
     let env = TestEnv::partitioned(2);
     let group = format!("group-{}", env.topic);

@@ -1,11 +1,14 @@
-//! Kafka clients and codecs. `ingest` and `produce` wrap librdkafka, `admin` manages topics, `peek`
-//! and `look_back` read single records, `lean` runs thousands of consumers in one thread, `wire`
-//! and `records` encode and decode bytes without I/O.
+//! Kafka clients. `ingest` reads topics with librdkafka or with Weir's own client, `produce` wraps
+//! librdkafka, `admin` manages topics, `peek` and `look_back` read single records, `lean` runs
+//! thousands of consumers in one thread, `fetch` has the states of a reader without I/O. Bytes are
+//! encoded and decoded by `weir-wire`.
 //!
 //! This crate handles records, partitions and offsets, but no items, filters or scenarios.
 
 pub mod admin;
+mod connect_error;
 mod exchange;
+mod fetch;
 #[doc(hidden)]
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -17,17 +20,23 @@ pub mod peek;
 pub mod produce;
 mod properties;
 mod record;
-pub mod records;
-pub mod wire;
+mod refusals;
+pub mod registry;
+pub mod sasl;
+pub mod secure;
 
 pub use admin::{Admin, AdminError};
+pub use connect_error::ConnectError;
 pub use ingest::{
     IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope,
-    SourceError, SourceStatus, StartFrom, TopicStatus,
+    ReaderKind, SourceError, SourceStatus, StartFrom, TopicPattern, TopicStatus,
 };
 pub use produce::{Acks, DeliveryReport, Producer, ProducerConfig, ProducerError, SendError};
-pub use properties::PropertyError;
+pub use properties::{PropertyError, librdkafka_security};
 pub use record::{HeaderList, Record};
+/// Every client of this crate takes these settings, so its users need no second crate for them. All
+/// else of `weir-security` is used from there.
+pub use weir_security::{KafkaSettings, SettingsError};
 
 /// Returns the version of the linked librdkafka.
 pub fn librdkafka_version() -> String {

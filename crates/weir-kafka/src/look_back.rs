@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rdkafka::message::{BorrowedMessage, Message};
+use weir_security::KafkaSettings;
 
 use crate::peek::{OwnedRecord, PeekError, RecordSelector, TopicReader, owned};
 
@@ -25,17 +26,17 @@ pub struct LookBack {
 /// Finds the latest record that `fits` among the last `records_max` offsets of a topic, or of one
 /// partition. All partitions get an equal number of offsets.
 ///
-/// The tuple contains bootstrap servers, topic and partition. Joins no group and commits nothing.
+/// The tuple contains cluster, topic and partition. Joins no group and commits nothing.
 ///
 /// # Errors
 /// The topic or partition does not exist or is empty, or brokers do not respond within `timeout`.
 pub fn look_back(
-    (servers, topic, partition): (&str, &str, Option<i32>),
+    (kafka, topic, partition): (&KafkaSettings, &str, Option<i32>),
     records_max: u64,
     timeout: Duration,
     fits: &mut dyn FnMut(&OwnedRecord) -> bool,
 ) -> Result<LookBack, PeekError> {
-    let reader = TopicReader::open(servers, topic, timeout)?;
+    let reader = TopicReader::open(kafka, topic, timeout)?;
     let chosen = reader.select(partition, RecordSelector::Last)?;
     let offsets_max = records_max.div_ceil(chosen.len() as u64).max(1);
     let mut scan = BackwardScan {

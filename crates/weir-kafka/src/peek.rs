@@ -1,15 +1,22 @@
 //! Reads single records of a topic, for inspection.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::client::{ClientContext, OAuthToken};
+use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::{Offset, TopicPartitionList};
 use thiserror::Error;
+use weir_security::{KafkaSettings, Security, SettingsError};
 
-use crate::ingest::borrow_headers;
-use crate::properties;
+use crate::connect_error::ConnectError;
+use crate::ingest::{borrow_headers, is_internal};
+use crate::properties::{self, PropertyError};
+use crate::refusals::Refusals;
 
 /// Initial distance before the end at which the latest record is searched. Transaction markers and
 /// gaps at the end are not records.
@@ -61,6 +68,13 @@ pub enum PeekError {
     WhichPartition { topic: String, count: usize },
     #[error("no record found: {0}")]
     NoRecord(String),
+    /// A broker rejected the login, or its certificate was rejected.
+    #[error(transparent)]
+    Refused(#[from] ConnectError),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Property(#[from] PropertyError),
     #[error("{0}")]
     Kafka(String),
 }
@@ -76,13 +90,13 @@ impl From<KafkaError> for PeekError {
 /// # Errors
 /// The topic, partition or record does not exist, or brokers do not respond within `timeout`.
 pub fn peek(
-    bootstrap_servers: &str,
+    kafka: &KafkaSettings,
     topic: &str,
     partition: Option<i32>,
     selector: RecordSelector,
     timeout: Duration,
 ) -> Result<OwnedRecord, PeekError> {
-    let reader = TopicReader::open(bootstrap_servers, topic, timeout)?;
+    let reader = TopicReader::open(kafka, topic, timeout)?;
     let mut found: Option<OwnedRecord> = None;
     for partition in reader.select(partition, selector)? {
         let record = match selector {
@@ -107,13 +121,13 @@ pub fn peek(
 /// # Errors
 /// The topic does not exist, or brokers do not respond within `timeout`.
 pub fn sample(
-    bootstrap_servers: &str,
+    kafka: &KafkaSettings,
     topic: &str,
     records: usize,
     bytes_max: usize,
     timeout: Duration,
 ) -> Result<Vec<OwnedRecord>, PeekError> {
-    let reader = TopicReader::open(bootstrap_servers, topic, timeout)?;
+    let reader = TopicReader::open(kafka, topic, timeout)?;
     let records_per_partition = records.div_ceil(reader.partitions.len());
     let (mut found, mut bytes) = (Vec::new(), 0);
     for partition in &reader.partitions {
@@ -136,10 +150,25 @@ pub fn sample(
     Ok(found)
 }
 
+/// Returns the names of all topics in ascending order, without internal ones. Joins no group.
+///
+/// # Errors
+/// Brokers refuse the connection, or do not respond within `timeout`.
+pub fn list_topics(kafka: &KafkaSettings, timeout: Duration) -> Result<Vec<String>, PeekError> {
+    let metadata = TopicReader::connect(kafka, "", timeout)?.metadata(None)?;
+    let names = metadata.topics().iter().map(MetadataTopic::name);
+    let mut names: Vec<_> = names
+        .filter(|name| !is_internal(name))
+        .map(str::to_owned)
+        .collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
 /// A consumer of one topic that joins no group, commits nothing and creates no topics. All calls
 /// together end at the deadline.
 pub(crate) struct TopicReader<'a> {
-    consumer: BaseConsumer,
+    consumer: BaseConsumer<PeekContext>,
     topic: &'a str,
     deadline: Instant,
     partitions: Vec<i32>,
@@ -147,32 +176,75 @@ pub(crate) struct TopicReader<'a> {
 
 impl<'a> TopicReader<'a> {
     pub(crate) fn open(
-        bootstrap_servers: &str,
+        kafka: &KafkaSettings,
         topic: &'a str,
         timeout: Duration,
     ) -> Result<Self, PeekError> {
-        let mut client_config = properties::base(bootstrap_servers, "weir-peek");
+        let mut reader = Self::connect(kafka, topic, timeout)?;
+        let metadata = reader.metadata(Some(topic))?;
+        let found = metadata.topics().iter().find(|t| t.name() == topic);
+        let found = found.map_or(&[][..], |t| t.partitions());
+        if found.is_empty() {
+            let (topic, servers) = (topic.to_owned(), kafka.bootstrap_servers.clone());
+            return Err(PeekError::NoTopic(topic, servers));
+        }
+        reader.partitions = found.iter().map(|partition| partition.id()).collect();
+        Ok(reader)
+    }
+
+    /// Creates a reader that knows no partitions.
+    fn connect(
+        kafka: &KafkaSettings,
+        topic: &'a str,
+        timeout: Duration,
+    ) -> Result<Self, PeekError> {
+        let mut client_config = properties::base(kafka, "weir-peek")?;
         client_config
             .set("group.id", "weir-peek")
             .set("enable.auto.commit", "false")
             .set("enable.partition.eof", "true")
             .set("allow.auto.create.topics", "false")
-            .set("auto.offset.reset", "error");
-        let mut reader = Self {
-            consumer: client_config.create()?,
+            .set("auto.offset.reset", "error")
+            // As in the gateway.
+            .set("isolation.level", "read_uncommitted");
+        properties::apply(&mut client_config, kafka, &OWNED)?;
+        let context = PeekContext {
+            refusals: Refusals::new(kafka),
+            security: Arc::clone(&kafka.security),
+        };
+        Ok(Self {
+            consumer: BaseConsumer::from_config_and_context(&client_config, context)?,
             topic,
             deadline: Instant::now() + timeout,
             partitions: Vec::new(),
-        };
-        let metadata = (reader.consumer).fetch_metadata(Some(topic), reader.time_left())?;
-        let found = metadata.topics().iter().find(|t| t.name() == topic);
-        let found = found.map_or(&[][..], |t| t.partitions());
-        if found.is_empty() {
-            let (topic, servers) = (topic.to_owned(), bootstrap_servers.to_owned());
-            return Err(PeekError::NoTopic(topic, servers));
+        })
+    }
+
+    /// Requests metadata of a topic, or of all, in short steps, because a refused connection is
+    /// reported only to `poll`, and librdkafka would retry until the timeout.
+    fn metadata(&self, topic: Option<&str>) -> Result<Metadata, PeekError> {
+        loop {
+            self.serve()?;
+            let step = self.time_left().min(METADATA_STEP);
+            match self.consumer.fetch_metadata(topic, step) {
+                Ok(metadata) => return Ok(metadata),
+                Err(error) if self.time_left().is_zero() => {
+                    self.serve()?;
+                    let likely = self.consumer.context().refusals.likely();
+                    return Err(likely.map_or_else(|| error.into(), PeekError::from));
+                }
+                Err(_) => {}
+            }
         }
-        reader.partitions = found.iter().map(|partition| partition.id()).collect();
-        Ok(reader)
+    }
+
+    /// Serves callbacks of librdkafka. There are no records, because nothing is assigned.
+    fn serve(&self) -> Result<(), PeekError> {
+        while self.consumer.poll(CALLBACK_STEP).is_some() {}
+        match self.consumer.context().refusals.latest() {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn select(
@@ -277,6 +349,47 @@ impl<'a> TopicReader<'a> {
         }
     }
 }
+
+/// Receiver of librdkafka's logs and errors.
+pub(crate) struct PeekContext {
+    refusals: Refusals,
+    security: Arc<Security>,
+}
+
+impl ClientContext for PeekContext {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.refusals.note_log(facility, message);
+        properties::log_line(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.refusals.note(&error, reason);
+        tracing::debug!(target: "librdkafka", %error, reason, "consumer error");
+    }
+
+    fn generate_oauth_token(
+        &self,
+        _: Option<&str>,
+    ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        properties::oauth_token(&self.security)
+    }
+}
+
+impl ConsumerContext for PeekContext {}
+
+/// Properties that reading single records depends on.
+const OWNED: [&str; 6] = [
+    "bootstrap.servers",
+    "enable.auto.commit",
+    "enable.partition.eof",
+    "auto.offset.reset",
+    "allow.auto.create.topics",
+    "group.id",
+];
+const METADATA_STEP: Duration = Duration::from_millis(250);
+const CALLBACK_STEP: Duration = Duration::from_millis(1);
 
 /// Returns `true` for connection errors, after which librdkafka retries.
 fn is_transient(error: &KafkaError) -> bool {

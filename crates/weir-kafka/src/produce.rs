@@ -6,14 +6,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rdkafka::client::OAuthToken;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Header, Message, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer};
 use rdkafka::{ClientConfig, ClientContext, Statistics};
 use thiserror::Error;
+use weir_security::{KafkaSettings, Security, SettingsError};
 
+use crate::connect_error::ConnectError;
 use crate::properties::{self, PropertyError};
+use crate::refusals::Refusals;
 
 /// Acknowledgement that a record requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::Display, strum::EnumString)]
@@ -40,9 +44,9 @@ fn unknown_acks(value: &str) -> ProducerError {
 /// Configuration of a [`Producer`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProducerConfig {
-    /// Comma-separated `host:port` list.
-    pub bootstrap_servers: String,
-    /// Name shown in broker logs and quotas.
+    /// Cluster to write to. Its properties override everything but `bootstrap.servers`.
+    pub kafka: KafkaSettings,
+    /// Name shown in broker logs and quotas, unless the cluster's properties have a `client.id`.
     pub client_id: String,
     /// Required acknowledgement. Default `all`, as in the Java client.
     pub acks: Acks,
@@ -59,14 +63,12 @@ pub struct ProducerConfig {
     pub compression: String,
     /// Queued and in-flight records above which `send` reports a full queue. Default 100,000.
     pub queue_max_messages: usize,
-    /// Additional librdkafka properties; they override everything but `bootstrap.servers`.
-    pub properties: Vec<(String, String)>,
 }
 
 impl Default for ProducerConfig {
     fn default() -> Self {
         Self {
-            bootstrap_servers: "localhost:9092".to_owned(),
+            kafka: KafkaSettings::plaintext("localhost:9092"),
             client_id: "weir".to_owned(),
             acks: Acks::All,
             idempotent: true,
@@ -74,7 +76,6 @@ impl Default for ProducerConfig {
             batch_bytes: 1_000_000,
             compression: "none".to_owned(),
             queue_max_messages: 100_000,
-            properties: Vec::new(),
         }
     }
 }
@@ -96,7 +97,12 @@ pub enum ProducerError {
     #[error("unknown acks \"{value}\": use 0, 1 or all")]
     UnknownAcks { value: String },
     #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
     Property(#[from] PropertyError),
+    /// A broker rejected the login, or its certificate was rejected.
+    #[error(transparent)]
+    Refused(#[from] ConnectError),
     #[error("producer configuration rejected: {0}")]
     Rejected(#[from] KafkaError),
     #[error("no metadata for topic \"{topic}\" from \"{bootstrap_servers}\": {reason}")]
@@ -136,6 +142,8 @@ impl Producer {
         let pending = Arc::new(PendingRecords::default());
         let wire_bytes = Arc::new(AtomicU64::new(0));
         let context = ProduceContext {
+            refusals: Refusals::new(&config.kafka),
+            security: Arc::clone(&config.kafka.security),
             on_delivery,
             pending: Arc::clone(&pending),
             wire_bytes: Arc::clone(&wire_bytes),
@@ -145,23 +153,42 @@ impl Producer {
             client: ThreadedProducer::from_config_and_context(&client_config, context)?,
             pending,
             wire_bytes,
-            bootstrap_servers: config.bootstrap_servers.clone(),
+            bootstrap_servers: config.kafka.bootstrap_servers.clone(),
         })
     }
 
     /// Waits up to `timeout` for the topic's metadata and returns its number of partitions. Called
     /// before the first record so that connecting does not delay it.
+    ///
+    /// # Errors
+    /// At once if a broker rejects the login or its certificate is rejected.
     pub fn partitions(&self, topic: &str, timeout: Duration) -> Result<usize, ProducerError> {
         let failed = |reason: String| ProducerError::Metadata {
             topic: topic.to_owned(),
             bootstrap_servers: self.bootstrap_servers.clone(),
             reason,
         };
-        let metadata = self
-            .client
-            .client()
-            .fetch_metadata(Some(topic), timeout)
-            .map_err(|error| failed(error.to_string()))?;
+        let deadline = Instant::now() + timeout;
+        // In short steps, because librdkafka retries after a refusal until the timeout.
+        let metadata = loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let client = self.client.client();
+            match client.fetch_metadata(Some(topic), left.min(METADATA_STEP)) {
+                Ok(metadata) => break metadata,
+                Err(error) => {
+                    let (refusals, is_last) = (&client.context().refusals, left <= METADATA_STEP);
+                    let refusal = match is_last {
+                        true => refusals.likely(),
+                        false => refusals.latest(),
+                    };
+                    match refusal {
+                        Some(refusal) => return Err(refusal.into()),
+                        None if is_last => return Err(failed(error.to_string())),
+                        None => {}
+                    }
+                }
+            }
+        };
         let Some(found) = metadata.topics().first() else {
             return Err(failed("the response contains no topic".to_owned()));
         };
@@ -268,18 +295,31 @@ impl PendingRecords {
 }
 
 struct ProduceContext {
+    refusals: Refusals,
+    security: Arc<Security>,
     on_delivery: Box<dyn Fn(DeliveryReport) + Send + Sync>,
     pending: Arc<PendingRecords>,
     wire_bytes: Arc<AtomicU64>,
 }
 
 impl ClientContext for ProduceContext {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.refusals.note_log(facility, message);
         properties::log_line(level, facility, message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        self.refusals.note(&error, reason);
         tracing::warn!(target: "librdkafka", %error, reason, "producer error");
+    }
+
+    fn generate_oauth_token(
+        &self,
+        _: Option<&str>,
+    ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        properties::oauth_token(&self.security)
     }
 
     fn stats(&self, statistics: Statistics) {
@@ -307,7 +347,7 @@ impl ProducerContext for ProduceContext {
 
 fn client_config(config: &ProducerConfig) -> Result<ClientConfig, ProducerError> {
     let idempotent = config.acks == Acks::All && config.idempotent;
-    let mut client_config = properties::base(&config.bootstrap_servers, &config.client_id);
+    let mut client_config = properties::base(&config.kafka, &config.client_id)?;
     client_config
         .set("acks", config.acks.to_string())
         .set("enable.idempotence", idempotent.to_string())
@@ -322,7 +362,7 @@ fn client_config(config: &ProducerConfig) -> Result<ClientConfig, ProducerError>
             config.queue_max_messages.to_string(),
         )
         .set("queue.buffering.max.kbytes", QUEUE_KBYTES_MAX);
-    properties::apply(&mut client_config, &config.properties, &OWNED)?;
+    properties::apply(&mut client_config, &config.kafka, &OWNED)?;
     Ok(client_config)
 }
 
@@ -354,6 +394,7 @@ const OWNED: [&str; 1] = ["bootstrap.servers"];
 /// 256 MiB, a quarter of librdkafka's default, to bound the memory while a broker is unavailable.
 const QUEUE_KBYTES_MAX: &str = "262144";
 const STATISTICS_INTERVAL_MS: &str = "1000";
+const METADATA_STEP: Duration = Duration::from_millis(500);
 const FLUSH_WAIT_MAX: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -389,7 +430,7 @@ mod tests {
     #[test]
     fn queue_is_bounded_without_broker() {
         let config = ProducerConfig {
-            bootstrap_servers: "127.0.0.1:1".to_owned(),
+            kafka: KafkaSettings::plaintext("127.0.0.1:1"),
             queue_max_messages: 2,
             ..ProducerConfig::default()
         };

@@ -13,7 +13,11 @@ use crate::operation::Operation;
 
 /// Returns the cache directory `name`, created by `build` if it does not exist.
 ///
-/// `build` receives an empty directory, which becomes the entry only if `build` succeeds.
+/// `build` receives an empty directory, which becomes the entry only if `build` succeeds. It needs
+/// `needed_bytes` of free space. Waits while another process builds the same entry.
+///
+/// # Errors
+/// Errors of `build`, an unusable or full cache directory, or an interruption.
 pub fn entry(
     name: &str,
     needed_bytes: u64,

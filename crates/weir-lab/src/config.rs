@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use crate::error::{LabError, Result};
+use crate::security::LabSecurity;
 use crate::state::LabNode;
 
 /// A listener that advertises another port than its own.
@@ -16,16 +17,132 @@ pub struct SecondListener {
     pub advertised_port: u16,
 }
 
+/// Name of a listener in the broker's configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListenerName {
+    /// Clients of a lab without security, and other brokers.
+    Plaintext,
+    /// Clients of a secured lab.
+    Client,
+    /// Second listener, see [`SecondListener`].
+    Second,
+    /// Other brokers and the readiness check of a secured lab.
+    Internal,
+    /// Tests: expired certificate.
+    Expired,
+    /// Tests: certificate for another host.
+    OtherHost,
+    /// Tests: SASL without TLS.
+    Unencrypted,
+    /// Controllers.
+    Controller,
+}
+
+impl ListenerName {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Plaintext => "PLAINTEXT",
+            Self::Client => "CLIENT",
+            Self::Second => "SECOND",
+            Self::Internal => "INTERNAL",
+            Self::Expired => "EXPIRED",
+            Self::OtherHost => "OTHERHOST",
+            Self::Unencrypted => "UNENCRYPTED",
+            Self::Controller => "CONTROLLER",
+        }
+    }
+
+    /// Returns `true` if the listener has the security of the lab.
+    pub(crate) fn is_for_clients(self) -> bool {
+        !matches!(self, Self::Plaintext | Self::Internal | Self::Controller)
+    }
+}
+
+/// A listener of a broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listener {
+    pub(crate) name: ListenerName,
+    host: Ipv4Addr,
+    port: u16,
+    advertised_port: u16,
+    protocol: &'static str,
+}
+
+impl Listener {
+    fn address(&self, port: u16) -> String {
+        format!("{}://{}:{port}", self.name.text(), self.host)
+    }
+}
+
+/// Returns the listeners of a node; that of the controller is the last one.
+///
+/// Brokers of a secured lab connect to each other on the loopback interface only.
+pub(crate) fn listeners(
+    node: &LabNode,
+    host: Ipv4Addr,
+    security: LabSecurity,
+    second: Option<SecondListener>,
+) -> Vec<Listener> {
+    let protocol = match (security.uses_tls(), security.uses_sasl()) {
+        (true, true) => "SASL_SSL",
+        (true, false) => "SSL",
+        (false, _) => "PLAINTEXT",
+    };
+    let at = |name, host, port, protocol| Listener {
+        name,
+        host,
+        port,
+        advertised_port: port,
+        protocol,
+    };
+    let first = match node.secured {
+        Some(_) => ListenerName::Client,
+        None => ListenerName::Plaintext,
+    };
+    let mut all = vec![at(first, host, node.port, protocol)];
+    if let Some(second) = second {
+        all.push(Listener {
+            advertised_port: second.advertised_port,
+            ..at(ListenerName::Second, host, second.port, protocol)
+        });
+    }
+    if let Some(ports) = node.secured {
+        let internal = ListenerName::Internal;
+        all.push(at(
+            internal,
+            Ipv4Addr::LOCALHOST,
+            ports.internal,
+            "PLAINTEXT",
+        ));
+        for (name, port, protocol) in [
+            (ListenerName::Expired, ports.expired, protocol),
+            (ListenerName::OtherHost, ports.other_host, protocol),
+            (
+                ListenerName::Unencrypted,
+                ports.unencrypted,
+                "SASL_PLAINTEXT",
+            ),
+        ] {
+            all.extend(port.map(|port| at(name, host, port, protocol)));
+        }
+    }
+    let (host, port) = (node.private_host(host), node.controller_port);
+    all.push(at(ListenerName::Controller, host, port, "PLAINTEXT"));
+    all
+}
+
 /// Returns the content of a node's `server.properties`. `extra` comes last and takes precedence.
 pub(crate) fn server_properties(
     node: &LabNode,
     all: &[LabNode],
     host: Ipv4Addr,
+    listeners: &[Listener],
     data: &Path,
     extra: &[(String, String)],
 ) -> String {
+    let private = node.private_host(host);
     let voters = all.iter();
-    let voters = voters.map(|it| format!("{}@{host}:{}", it.node_id, it.controller_port));
+    let voters = voters.map(|it| format!("{}@{private}:{}", it.node_id, it.controller_port));
     let voters = voters.collect::<Vec<_>>().join(",");
     let replicas = all.len();
     let in_sync = if replicas < 3 { 1 } else { 2 };
@@ -33,22 +150,15 @@ pub(crate) fn server_properties(
     // Clients run on the same machine, often with two cores; the network threads must not starve
     // them.
     let (network, io) = (cores.clamp(2, 8), (cores * 2).clamp(4, 16));
-    let LabNode {
-        node_id,
-        port,
-        controller_port,
-        ..
-    } = node;
+    let node_id = node.node_id;
     let data = data.display();
+    let listeners = listener_properties(node, listeners);
     let mut text = format!(
         "# Generated by weir lab; changes are overwritten by the next start.\n\
          process.roles=broker,controller\n\
          node.id={node_id}\n\
          controller.quorum.voters={voters}\n\
-         listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}\n\
-         advertised.listeners=PLAINTEXT://{host}:{port}\n\
-         controller.listener.names=CONTROLLER\n\
-         inter.broker.listener.name=PLAINTEXT\n\
+         {listeners}\
          log.dirs={data}\n\
          default.replication.factor={replicas}\n\
          offsets.topic.replication.factor={replicas}\n\
@@ -67,26 +177,26 @@ pub(crate) fn server_properties(
     text
 }
 
-/// Returns the properties of a listener `SECOND` that advertises another port.
-///
-/// They follow the properties of the node and override them. Its protocol can be overridden by
-/// later properties.
-pub(crate) fn second_listener(
-    node: &LabNode,
-    host: Ipv4Addr,
-    second: SecondListener,
-) -> [(String, String); 3] {
-    let first = format!("PLAINTEXT://{host}:{}", node.port);
-    let controller = format!("CONTROLLER://{host}:{}", node.controller_port);
-    let own = format!("SECOND://{host}:{}", second.port);
-    let advertised = format!("SECOND://{host}:{}", second.advertised_port);
-    let protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECOND:PLAINTEXT";
-    [
-        ("listeners", format!("{first},{own},{controller}")),
-        ("advertised.listeners", format!("{first},{advertised}")),
-        ("listener.security.protocol.map", protocols.to_owned()),
-    ]
-    .map(|(key, value)| (key.to_owned(), value))
+fn listener_properties(node: &LabNode, listeners: &[Listener]) -> String {
+    let join = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
+    let own = join(&mut listeners.iter().map(|it| it.address(it.port)));
+    let advertised = listeners.iter();
+    let advertised = advertised.filter(|it| it.name != ListenerName::Controller);
+    let advertised = join(&mut advertised.map(|it| it.address(it.advertised_port)));
+    let pair = |it: &Listener| format!("{}:{}", it.name.text(), it.protocol);
+    let protocols = join(&mut listeners.iter().map(pair));
+    let brokers = match node.secured {
+        Some(_) => ListenerName::Internal,
+        None => ListenerName::Plaintext,
+    };
+    let (brokers, controllers) = (brokers.text(), ListenerName::Controller.text());
+    format!(
+        "listeners={own}\n\
+         advertised.listeners={advertised}\n\
+         listener.security.protocol.map={protocols}\n\
+         controller.listener.names={controllers}\n\
+         inter.broker.listener.name={brokers}\n"
+    )
 }
 
 /// Returns the content of a node's `log4j2.properties`: one log file of limited size.
@@ -165,6 +275,7 @@ log.cleaner.dedupe.buffer.size=33554432
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::SecuredPorts;
 
     const NODES: [LabNode; 3] = [node(1), node(2), node(3)];
 
@@ -174,14 +285,20 @@ mod tests {
             port: 19_000 + node_id as u16,
             controller_port: 19_100 + node_id as u16,
             process: None,
+            secured: None,
         }
+    }
+
+    fn properties(node: &LabNode, all: &[LabNode], extra: &[(String, String)]) -> String {
+        let host = Ipv4Addr::LOCALHOST;
+        let listeners = listeners(node, host, LabSecurity::Plaintext, None);
+        server_properties(node, all, host, &listeners, Path::new("/d"), extra)
     }
 
     #[test]
     fn properties_contain_voters_and_own_listeners() {
-        let host = Ipv4Addr::LOCALHOST;
         let extra = [("num.partitions".to_owned(), "7".to_owned())];
-        let text = server_properties(&NODES[1], &NODES, host, Path::new("/d"), &extra);
+        let text = properties(&NODES[1], &NODES, &extra);
         for line in [
             "node.id=2",
             "controller.quorum.voters=1@127.0.0.1:19101,2@127.0.0.1:19102,3@127.0.0.1:19103",
@@ -197,10 +314,44 @@ mod tests {
 
     #[test]
     fn single_broker_has_replication_factor_1() {
-        let host = Ipv4Addr::LOCALHOST;
-        let text = server_properties(&NODES[0], &NODES[..1], host, Path::new("/d"), &[]);
+        let text = properties(&NODES[0], &NODES[..1], &[]);
         assert!(text.contains("\noffsets.topic.replication.factor=1\n"));
         assert!(text.contains("\ntransaction.state.log.min.isr=1\n"));
+    }
+
+    #[test]
+    fn secured_node_has_private_and_test_listeners() {
+        let host = Ipv4Addr::new(10, 1, 2, 3);
+        let secured = LabNode {
+            secured: Some(SecuredPorts {
+                internal: 1,
+                expired: Some(2),
+                other_host: Some(3),
+                unencrypted: Some(4),
+            }),
+            ..node(1)
+        };
+        let second = SecondListener {
+            port: 5,
+            advertised_port: 6,
+        };
+        let own = listeners(&secured, host, LabSecurity::Scram, Some(second));
+        let all = [secured.clone()];
+        let text = server_properties(&secured, &all, host, &own, Path::new("/d"), &[]);
+        for line in [
+            "controller.quorum.voters=1@127.0.0.1:19101",
+            "listeners=CLIENT://10.1.2.3:19001,SECOND://10.1.2.3:5,INTERNAL://127.0.0.1:1,\
+             EXPIRED://10.1.2.3:2,OTHERHOST://10.1.2.3:3,UNENCRYPTED://10.1.2.3:4,\
+             CONTROLLER://127.0.0.1:19101",
+            "advertised.listeners=CLIENT://10.1.2.3:19001,SECOND://10.1.2.3:6,\
+             INTERNAL://127.0.0.1:1,EXPIRED://10.1.2.3:2,OTHERHOST://10.1.2.3:3,\
+             UNENCRYPTED://10.1.2.3:4",
+            "listener.security.protocol.map=CLIENT:SASL_SSL,SECOND:SASL_SSL,INTERNAL:PLAINTEXT,\
+             EXPIRED:SASL_SSL,OTHERHOST:SASL_SSL,UNENCRYPTED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name=INTERNAL",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} in {text}");
+        }
     }
 
     #[test]

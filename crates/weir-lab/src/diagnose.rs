@@ -17,7 +17,7 @@ pub(crate) fn exit_error(dir: &Path, host: Ipv4Addr, node: &LabNode, status: Str
     let logs = state::log_dir(dir, node.node_id);
     let text = tail(&logs);
     if text.contains("Address already in use") {
-        for port in [node.port, node.controller_port] {
+        for (host, port) in node.addresses(host) {
             if let Err(taken) = ports::require_free(host, port) {
                 return taken;
             }
@@ -38,6 +38,11 @@ pub(crate) fn exit_error(dir: &Path, host: Ipv4Addr, node: &LabNode, status: Str
 pub(crate) fn log_tail(dir: &Path, node_id: i32) -> (String, PathBuf) {
     let logs = state::log_dir(dir, node_id);
     (error_lines(&tail(&logs)), log_file(&logs))
+}
+
+/// Returns the errors or last lines of the output of a server in `logs`, on one line.
+pub(crate) fn console_lines(logs: &Path) -> String {
+    error_lines(&tail(logs))
 }
 
 /// Returns the reason for the exit of a broker that had been running.
@@ -111,6 +116,7 @@ mod tests {
             port: 1,
             controller_port: 2,
             process: None,
+            secured: None,
         };
         (dir, node)
     }

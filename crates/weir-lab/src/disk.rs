@@ -1,7 +1,9 @@
 //! Directories: default locations, creation and removal.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub(crate) use crate::disk_space::free_bytes;
@@ -60,9 +62,40 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
     }
 }
 
+/// Writes a file that only this user can read. An existing file is replaced atomically.
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
+    let fresh = path.with_extension("new");
+    let write = || {
+        if fresh.exists() {
+            fs::remove_file(&fresh)?;
+        }
+        let mut file = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(&fresh, path)
+    };
+    write().map_err(|error| LabError::file(path, error))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[test]
+    fn private_file_is_replaced_and_unreadable_to_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.key");
+        fs::write(&path, "old").unwrap();
+        write_private(&path, "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        let mode = path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 
     #[test]
     fn full_disk_is_reported() {

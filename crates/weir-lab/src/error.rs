@@ -158,9 +158,42 @@ pub enum LabError {
         /// Path of the log.
         log: PathBuf,
     },
-    /// Broker, by node id and process id, that does not end even when killed.
-    #[error("broker {0} (pid {1}) does not end; its data was not removed")]
-    StillRunning(i32, u32),
+    /// Broker or other server, with its process id, that does not end even when killed.
+    #[error("{0} (pid {1}) does not end; its data was not removed")]
+    StillRunning(String, u32),
+    /// Certificate or key that could not be made or read.
+    #[error("certificates of the lab: {0}; remove its directory to make new ones")]
+    Certificate(String),
+    /// Server next to the brokers that exited before it was ready.
+    #[error("{name} exited during start ({status}): {detail}; see {}", log.display())]
+    ServerExited {
+        /// Name of the server.
+        name: &'static str,
+        /// Exit status.
+        status: String,
+        /// Relevant line of the log.
+        detail: String,
+        /// Path of the log.
+        log: PathBuf,
+    },
+    /// Server next to the brokers that was not ready in time.
+    #[error(
+        "{name} was not ready within {seconds} s (last attempt: {detail}); see {}",
+        log.display()
+    )]
+    ServerNotReady {
+        /// Name of the server.
+        name: &'static str,
+        /// The timeout.
+        seconds: u64,
+        /// Reason of the last failed attempt.
+        detail: String,
+        /// Path of the log.
+        log: PathBuf,
+    },
+    /// Failed request to a server of the lab.
+    #[error("{0} rejected a request with status {1}: {2}")]
+    Rejected(&'static str, u16, String),
     /// Activity that the caller stopped.
     #[error("interrupted while {0}; all started processes were stopped")]
     Interrupted(&'static str),
@@ -178,6 +211,9 @@ impl LabError {
             | Self::Build { .. }
             | Self::BrokerExited { .. }
             | Self::NotReady { .. }
+            | Self::ServerExited { .. }
+            | Self::ServerNotReady { .. }
+            | Self::Rejected(..)
             | Self::StillRunning(..) => ErrorClass::Unreachable,
             _ => ErrorClass::Usage,
         }

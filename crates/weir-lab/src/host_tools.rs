@@ -153,7 +153,7 @@ pub fn run(
 }
 
 const JAVA_OLDEST: u32 = 17;
-const JAVA_REMEDY: &str = "install a JDK 17 or newer \
+pub(crate) const JAVA_REMEDY: &str = "install a JDK 17 or newer \
                            (Debian, Ubuntu: apt install openjdk-17-jdk-headless) or set JAVA_HOME";
 
 #[cfg(test)]

@@ -34,8 +34,7 @@ pub(crate) fn libs(request: &MavenRequest<'_>, operation: &mut Operation<'_>) ->
 fn fetch(request: &MavenRequest<'_>, dir: &Path, op: &mut Operation<'_>) -> Result<()> {
     let what = &request.what;
     let purpose = format!("to download {what}, which is not cached yet");
-    let remedy = "install Maven (Debian, Ubuntu: apt install maven)";
-    let maven = host_tools::require("mvn", purpose, remedy)?;
+    let maven = host_tools::require("mvn", purpose, MAVEN_REMEDY)?;
     let size = request.size;
     (op.progress)(&format!(
         "downloading {what} with Maven (about {size}, once)"
@@ -58,6 +57,59 @@ fn fetch(request: &MavenRequest<'_>, dir: &Path, op: &mut Operation<'_>) -> Resu
         return Ok(());
     }
     Err(maven_error(request, &output))
+}
+
+/// An archive to download and unpack into the cache once.
+#[derive(Debug)]
+pub(crate) struct MavenArchive {
+    pub(crate) group: &'static str,
+    pub(crate) artifact: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) classifier: &'static str,
+    pub(crate) what: &'static str,
+    /// Approximate size of the download, human-readable.
+    pub(crate) size: &'static str,
+}
+
+/// Returns the directory with the content of an archive, downloaded if it is not cached.
+pub(crate) fn unpacked(archive: &MavenArchive, operation: &mut Operation<'_>) -> Result<PathBuf> {
+    let name = format!("{}-{}", archive.artifact, archive.version);
+    let build = |dir: &Path, op: &mut Operation<'_>| unpack(archive, dir, op);
+    cache::entry(&name, UNPACK_BYTES, operation, build)
+}
+
+fn unpack(archive: &MavenArchive, dir: &Path, op: &mut Operation<'_>) -> Result<()> {
+    let MavenArchive {
+        group,
+        artifact,
+        version,
+        kind,
+        classifier,
+        what,
+        size,
+    } = archive;
+    let purpose = format!("to download {what}, which is not cached yet");
+    let maven = host_tools::require("mvn", purpose, MAVEN_REMEDY)?;
+    (op.progress)(&format!(
+        "downloading {what} {version} with Maven (about {size}, once)"
+    ));
+    let mut command = Command::new(&maven);
+    command
+        .args(["-q", "-B", "-U", "-Dstyle.color=never", UNPACK])
+        .arg(format!(
+            "-Dartifact={group}:{artifact}:{version}:{kind}:{classifier}"
+        ))
+        .arg(format!("-DoutputDirectory={}", dir.display()))
+        .current_dir(dir);
+    let (status, output) = host_tools::run(&mut command, "downloading an archive with Maven", op)?;
+    match status.success() {
+        true => Ok(()),
+        false => {
+            let line = relevant_line(&output).to_owned();
+            Err(LabError::Fetch(format!("{what} {version}"), line))
+        }
+    }
 }
 
 /// Returns the line of Maven's output that describes the error.
@@ -109,6 +161,11 @@ fn pom_text(dependencies: &[(&str, &str, &str)]) -> String {
 
 const COPY_DEPENDENCIES: &str =
     "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+/// The last version that does not read the archive's project file, whose parent some mirrors lack.
+const UNPACK: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.10:unpack";
+const MAVEN_REMEDY: &str = "install Maven (Debian, Ubuntu: apt install maven)";
+/// Disk space required for an archive, its content and Maven's own copy.
+const UNPACK_BYTES: u64 = 500 << 20;
 /// Disk space required for the largest download: the jars and Maven's own copy.
 const FETCH_BYTES: u64 = 200 << 20;
 const NOT_FOUND: &str = "Could not find artifact ";

@@ -26,6 +26,11 @@ pub(crate) fn listed_brokers(host: Ipv4Addr, port: u16) -> io::Result<Vec<i32>> 
     Ok(nodes)
 }
 
+/// Returns `true` if a server accepts connections.
+pub(crate) fn accepts_connections(host: Ipv4Addr, port: u16) -> bool {
+    TcpStream::connect_timeout(&SocketAddr::from((host, port)), PROBE_TIMEOUT).is_ok()
+}
+
 /// Returns a Metadata request, version 1, without topics.
 fn request() -> Vec<u8> {
     let mut body = Vec::new();

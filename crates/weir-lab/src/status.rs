@@ -5,14 +5,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use crate::broker::BrokerProcess;
 use crate::cache;
 use crate::diagnose;
 use crate::disk;
 use crate::error::{LabError, Result};
+use crate::guarded::GuardedProcess;
 use crate::process::{self, Signal};
 use crate::ready;
-use crate::state::{self, LabPhase, LabState};
+use crate::registry;
+use crate::security::LabSecurity;
+use crate::state::{self, LabPhase, LabState, ServiceState};
+use crate::tokens;
 
 /// Status of the lab in a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -41,6 +44,31 @@ pub struct LabStatus {
     pub disk_free_bytes: u64,
     /// Status of the brokers.
     pub brokers: Vec<BrokerStatus>,
+    /// How clients connect.
+    pub security: LabSecurity,
+    /// File with the settings of clients.
+    pub client_config: PathBuf,
+    /// URL of the token endpoint; `null` if the lab has none.
+    pub token_endpoint: Option<String>,
+    /// URL of the schema registry; `null` if the lab has none.
+    pub registry_url: Option<String>,
+    /// Status of token endpoint and schema registry.
+    pub servers: Vec<ServerStatus>,
+}
+
+/// Status of a server next to the brokers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ServerStatus {
+    /// Name of the server.
+    pub name: &'static str,
+    /// Process id, if the server is running.
+    pub pid: Option<u32>,
+    /// Port without TLS.
+    pub port: u16,
+    /// Port with TLS; the server may not use it.
+    pub tls_port: u16,
+    /// `true` if the server accepts connections.
+    pub ready: bool,
 }
 
 /// Status of one broker.
@@ -84,7 +112,11 @@ pub fn status(dir: Option<&Path>) -> Result<LabStatus> {
     let brokers: Vec<_> = nodes
         .map(|node| broker_status(&dir, &state, node))
         .collect();
-    let all_ready = brokers.iter().all(|broker| broker.ready);
+    let servers = state.servers();
+    let servers: Vec<_> = servers
+        .map(|(name, server)| server_status(&state, name, server))
+        .collect();
+    let all_ready = brokers.iter().all(|it| it.ready) && servers.iter().all(|it| it.ready);
     let name = match state.phase {
         LabPhase::Starting => "starting",
         LabPhase::Running if all_ready => "running",
@@ -102,6 +134,11 @@ pub fn status(dir: Option<&Path>) -> Result<LabStatus> {
     Ok(LabStatus {
         state: name,
         bootstrap: state.bootstrap(),
+        security: state.security,
+        client_config: state::client_config(&dir),
+        token_endpoint: state.tokens.map(|it| tokens::endpoint(state.host, it)),
+        registry_url: state.registry.map(|it| registry::url(state.host, &it)),
+        servers,
         clients_max: pids.map(clients_max).min().unwrap_or(0),
         disk_free_bytes: disk::free_bytes(&dir).unwrap_or(0),
         kafka_version: state.kafka_version,
@@ -115,7 +152,8 @@ pub fn status(dir: Option<&Path>) -> Result<LabStatus> {
 
 fn broker_status(dir: &Path, state: &LabState, node: &state::LabNode) -> BrokerStatus {
     let process = state.running(node);
-    let listed = process.and_then(|_| ready::listed_brokers(state.host, node.port).ok());
+    let (host, port) = node.probe_address(state.host);
+    let listed = process.and_then(|_| ready::listed_brokers(host, port).ok());
     let ready = listed.is_some_and(|listed| listed.len() == state.nodes.len());
     let problem = match (state.phase, process) {
         (LabPhase::Running | LabPhase::Starting, Some(_)) if !ready => {
@@ -134,6 +172,18 @@ fn broker_status(dir: &Path, state: &LabState, node: &state::LabNode) -> BrokerS
         ready,
         problem,
         logs: state::log_dir(dir, node.node_id),
+    }
+}
+
+fn server_status(state: &LabState, name: &'static str, server: ServiceState) -> ServerStatus {
+    let process = state.alive(server.process);
+    let accepts = || ready::accepts_connections(state.host, server.port);
+    ServerStatus {
+        name,
+        pid: process.map(|process| process.pid),
+        port: server.port,
+        tls_port: server.tls_port,
+        ready: process.is_some() && accepts(),
     }
 }
 
@@ -169,19 +219,18 @@ pub fn down(
     let Some(mut state) = LabState::load(&dir)? else {
         return Ok(report);
     };
-    let mut running: Vec<_> = state
-        .nodes
-        .iter()
-        .filter_map(|node| Some((node.node_id, BrokerProcess::found(state.running(node)?))))
-        .collect();
+    let nodes = state.nodes.iter();
+    let alive = nodes.filter(|node| state.running(node).is_some());
+    report.stopped = alive.map(|node| node.node_id).collect();
+    let mut running = running(&state);
     if !running.is_empty() {
-        progress(&format!("stopping {} broker(s)", running.len()));
+        progress(&format!("stopping {} broker(s)", report.stopped.len()));
     }
+    let processes = running.iter_mut();
     stop_all(
-        running.iter_mut().map(|(id, process)| (*id, process)),
+        processes.map(|(name, process)| (name.clone(), process)),
         STOP_TIMEOUT,
     )?;
-    report.stopped = running.iter().map(|(id, _)| *id).collect();
     report.found = true;
     let keep_data = keep_data && !matches!(state.phase, LabPhase::Starting | LabPhase::Failed);
     clear(&dir, &mut state, keep_data)?;
@@ -189,21 +238,31 @@ pub fn down(
     Ok(report)
 }
 
-/// Stops all `brokers` at the same time; those that run after `timeout` are killed.
+/// Returns the running processes of a lab, brokers and other servers, with their names.
+pub(crate) fn running(state: &LabState) -> Vec<(String, GuardedProcess)> {
+    let nodes = state.nodes.iter().map(|node| (node.name(), node.process));
+    let servers = state.servers();
+    let servers = servers.map(|(name, server)| (name.to_owned(), server.process));
+    let all = nodes.chain(servers);
+    all.filter_map(|(name, process)| Some((name, GuardedProcess::found(state.alive(process)?))))
+        .collect()
+}
+
+/// Stops all `processes` at the same time; those that run after `timeout` are killed.
 pub(crate) fn stop_all<'a>(
-    brokers: impl Iterator<Item = (i32, &'a mut BrokerProcess)>,
+    processes: impl Iterator<Item = (String, &'a mut GuardedProcess)>,
     timeout: Duration,
 ) -> Result<()> {
-    let brokers: Vec<_> = brokers.collect();
-    for (_, process) in &brokers {
+    let processes: Vec<_> = processes.collect();
+    for (_, process) in &processes {
         process.identity.signal(Signal::TERM);
     }
     let deadline = Instant::now() + timeout;
     let mut still_running = None;
-    for (node_id, process) in brokers {
+    for (name, process) in processes {
         if !process.wait_or_kill(deadline) {
             let pid = process.identity.pid;
-            still_running = still_running.or(Some(LabError::StillRunning(node_id, pid)));
+            still_running = still_running.or(Some(LabError::StillRunning(name, pid)));
         }
     }
     still_running.map_or(Ok(()), Err)
@@ -211,20 +270,27 @@ pub(crate) fn stop_all<'a>(
 
 /// Cleans the directory of a stopped lab: keeps data and state, or removes all files of the lab.
 pub(crate) fn clear(dir: &Path, state: &mut LabState, keep_data: bool) -> Result<()> {
-    for node in &mut state.nodes {
-        node.process = None;
-    }
+    state.forget_processes();
     if keep_data {
         state.phase = LabPhase::Stopped;
         return state.save(dir);
     }
-    for node in &state.nodes {
-        disk::remove(&state::node_dir(dir, node.node_id))?;
-    }
+    remove_data(dir, state)?;
     for file in ["lab.json", "lab.json.new"] {
         disk::remove(&dir.join(file))?;
     }
     remove_if_unused(dir)
+}
+
+/// Removes all files of a lab except its state.
+pub(crate) fn remove_data(dir: &Path, state: &LabState) -> Result<()> {
+    for node in &state.nodes {
+        disk::remove(&state::node_dir(dir, node.node_id))?;
+    }
+    disk::remove(&state::security_dir(dir))?;
+    disk::remove(&state::tokens_dir(dir))?;
+    disk::remove(&state::registry_dir(dir))?;
+    disk::remove(&state::client_config(dir))
 }
 
 /// Removes the directory if it contains no lab and no other files.

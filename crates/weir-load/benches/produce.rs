@@ -15,12 +15,14 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use weir_kafka::{Admin, Producer, ProducerConfig, SendError};
+use weir_kafka::{Admin, KafkaSettings, Producer, ProducerConfig, SendError};
 use weir_load::clock::Clock;
+use weir_load::kafka::KafkaArgs;
 use weir_load::local_time::LocalTime;
 use weir_load::pacer::Rate;
 use weir_load::payload::{MembersSpec, PayloadGenerator, PayloadKind, PayloadSpec};
 use weir_load::producer::{self, ProducerOptions};
+use weir_load::stamp::Stamp;
 use weir_load::worker::protocol::{Schedule, WorkerCommand};
 use weir_load::worker::{CoordinatorChannel, EventSender};
 
@@ -46,6 +48,9 @@ fn main() {
     );
     for (kind, records) in [
         (PayloadKind::Base, 300_000),
+        (PayloadKind::Json, 300_000),
+        (PayloadKind::Avro, 300_000),
+        (PayloadKind::Protobuf, 300_000),
         (PayloadKind::JsonExtended, 200_000),
         (PayloadKind::Complex, 200_000),
         (PayloadKind::JsonKeyX, 30_000),
@@ -69,10 +74,21 @@ fn payloads(kind: PayloadKind) -> PayloadGenerator {
             change_ratio: 0.1,
         },
         replay: Default::default(),
+        record: None,
+        extended: false,
         seed: 1,
         marked: false,
     };
-    PayloadGenerator::new(&spec, LocalTime::system())
+    PayloadGenerator::new(&spec, LocalTime::system()).expect("payloads")
+}
+
+fn stamp(due_unix_ns: u64) -> Stamp {
+    Stamp {
+        due_unix_ns,
+        producer: 0,
+        seq: due_unix_ns % 1_000_000,
+        sent_unix_ns: Some(due_unix_ns),
+    }
 }
 
 fn bench_creation(kind: PayloadKind) {
@@ -84,13 +100,13 @@ fn bench_creation(kind: PayloadKind) {
         let start = Instant::now();
         for record in 0..RECORDS_PER_REPETITION {
             let name = (record % names) as usize;
-            payloads.make(name, due + record * 10_000, 0);
+            payloads.make(name, &stamp(due + record * 10_000));
             black_box((payloads.key(name), payloads.value()));
         }
         let ns = start.elapsed().as_nanos() as f64 / RECORDS_PER_REPETITION as f64;
         best = best.min(ns);
     }
-    payloads.make(0, due, 0);
+    payloads.make(0, &stamp(due));
     let key = payloads.key(0).map_or(0, <[u8]>::len);
     println!(
         "{:<16}{key:>10}{:>12}{best:>14.0}",
@@ -100,7 +116,8 @@ fn bench_creation(kind: PayloadKind) {
 }
 
 fn bench_sending(bootstrap: &str, kind: PayloadKind, records: u64, idempotent: bool) {
-    let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("broker connection");
+    let admin = Admin::connect(&KafkaSettings::plaintext(bootstrap), TEST_TIMEOUT)
+        .expect("broker connection");
     let topic = format!("bench-{kind}-{idempotent}-{}", std::process::id());
     admin
         .create_topic(&topic, 4, 1, &[])
@@ -167,15 +184,14 @@ fn cpu(clock: ClockId) -> Duration {
 /// Sends the same record repeatedly, as fast as the library accepts it.
 fn send_alone(bootstrap: &str, topic: &str, kind: PayloadKind, records: u64, idempotent: bool) {
     let config = ProducerConfig {
-        bootstrap_servers: bootstrap.to_owned(),
+        kafka: KafkaSettings::plaintext(bootstrap).with_property("partitioner", "murmur2_random"),
         idempotent,
         linger_ms: 1.0,
-        properties: vec![("partitioner".to_owned(), "murmur2_random".to_owned())],
         ..ProducerConfig::default()
     };
     let producer = Producer::start(&config, Box::new(|_| ())).expect("started producer");
     let mut payloads = payloads(kind);
-    payloads.make(0, Clock::start().now_unix_ns(), 0);
+    payloads.make(0, &stamp(Clock::start().now_unix_ns()));
     for record in 0..records {
         let (key, value) = (payloads.key(0), payloads.value());
         loop {
@@ -198,7 +214,7 @@ fn send_with_producer(
     idempotent: bool,
 ) {
     let options = ProducerOptions {
-        bootstrap: bootstrap.to_owned(),
+        kafka: KafkaArgs::of_servers(bootstrap),
         topic: topic.to_owned(),
         rate: Some(Rate::per_second(100_000_000.0).expect("the highest rate")),
         kind,

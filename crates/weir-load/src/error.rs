@@ -5,7 +5,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weir_kafka::lean::LeanError;
-use weir_kafka::{AdminError, ProducerError, SourceError};
+use weir_kafka::registry::RegistryError;
+use weir_kafka::{AdminError, ProducerError, SettingsError, SourceError};
 
 use crate::pacer::RateError;
 use crate::payload::ReplayError;
@@ -44,6 +45,9 @@ pub enum LoadError {
          --create-topic` do it"
     )]
     TopicMissing(String, String),
+    /// The client properties are invalid.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// The cluster is not reachable, or rejected the request.
     #[error(transparent)]
     Admin(#[from] AdminError),
@@ -53,6 +57,9 @@ pub enum LoadError {
     /// The records to replay cannot be read.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The schema registry did not accept a schema.
+    #[error("schema registry: {0}")]
+    Registry(#[from] RegistryError),
     /// The producer did not start.
     #[error(transparent)]
     Producer(#[from] ProducerError),
@@ -98,14 +105,22 @@ impl LoadError {
         match self {
             Self::Replay(ReplayError::Topic(_)) => ErrorClass::Target,
             Self::Option { .. }
+            | Self::Settings(_)
             | Self::Rate(_)
             | Self::Replay(_)
+            | Self::Registry(RegistryError::Url { .. } | RegistryError::Encryption(_))
             | Self::Listen(..)
-            | Self::Consumer(LeanError::Config { .. }) => ErrorClass::Usage,
+            | Self::Consumer(LeanError::Config { .. } | LeanError::Security(_)) => {
+                ErrorClass::Usage
+            }
             Self::Producer(
                 ProducerError::UnknownAcks { .. }
+                | ProducerError::Settings(_)
                 | ProducerError::Property(_)
                 | ProducerError::Rejected { .. },
+            )
+            | Self::Source(
+                SourceError::Settings(_) | SourceError::Property(_) | SourceError::Rejected(_),
             ) => ErrorClass::Usage,
             Self::Descriptors(..) | Self::System(..) => ErrorClass::Instrument,
             _ => ErrorClass::Target,

@@ -8,6 +8,10 @@ pub mod delivery;
 mod due_text;
 pub mod error;
 pub mod floor;
+#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+pub mod kafka;
 pub mod keys;
 pub mod local_time;
 pub mod meter;
@@ -15,9 +19,12 @@ pub mod pacer;
 pub mod payload;
 pub mod producer;
 mod published_report;
+mod registry;
 pub mod relay;
 pub mod sampler;
 pub mod stamp;
 mod topic;
 pub mod units;
+pub mod value_schema;
+mod varint;
 pub mod worker;

@@ -50,6 +50,25 @@ impl Stamp {
         out.pop();
     }
 
+    /// Appends the text form with leading zeros: always [`TEXT_STAMP_LEN_MAX`] characters.
+    pub(crate) fn push_padded_text(&self, out: &mut Vec<u8>) {
+        let (producer, sent_unix_ns) = (self.producer.into(), self.sent_unix_ns.unwrap_or(0));
+        let numbers = [
+            (self.due_unix_ns, 20),
+            (producer, 10),
+            (self.seq, 20),
+            (sent_unix_ns, 20),
+        ];
+        for (number, digits) in numbers {
+            let mut buffer = itoa::Buffer::new();
+            let text = buffer.format(number).as_bytes();
+            out.extend_from_slice(&ZEROS[text.len()..digits]);
+            out.extend_from_slice(text);
+            out.push(b'.');
+        }
+        out.pop();
+    }
+
     /// Parses the text form; `None` if it is malformed.
     pub fn parse_text(text: &[u8]) -> Option<Self> {
         let mut parts = text.split(|&byte| byte == b'.');
@@ -87,6 +106,8 @@ impl Stamp {
     }
 }
 
+const ZEROS: [u8; 20] = [b'0'; 20];
+
 pub(crate) fn parse_due(value: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(value.try_into().ok()?))
 }
@@ -119,6 +140,10 @@ mod tests {
             let mut text = Vec::new();
             stamp.write_text(&mut text);
             prop_assert!(text.len() <= TEXT_STAMP_LEN_MAX);
+            prop_assert_eq!(Stamp::parse_text(&text), Some(stamp));
+            text.clear();
+            stamp.push_padded_text(&mut text);
+            prop_assert_eq!(text.len(), TEXT_STAMP_LEN_MAX);
             prop_assert_eq!(Stamp::parse_text(&text), Some(stamp));
         }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use weir_kafka::Admin;
+use weir_kafka::{Admin, KafkaSettings};
 
 use crate::error::{LoadError, Result};
 
 /// Checks that the topic exists, or creates it with this number of partitions. Returns the number
 /// of brokers.
-pub(crate) fn ensure(servers: &str, topic: &str, create: Option<u32>) -> Result<usize> {
-    let admin = Admin::connect(servers, TIMEOUT)?;
+pub(crate) fn ensure(kafka: &KafkaSettings, topic: &str, create: Option<u32>) -> Result<usize> {
+    let admin = Admin::connect(kafka, TIMEOUT)?;
     let brokers = admin.broker_ids()?.len();
     if admin.topic_exists(topic)? {
         return Ok(brokers);
@@ -17,7 +17,7 @@ pub(crate) fn ensure(servers: &str, topic: &str, create: Option<u32>) -> Result<
     let Some(partitions) = create else {
         return Err(LoadError::TopicMissing(
             topic.to_owned(),
-            servers.to_owned(),
+            kafka.bootstrap_servers.clone(),
         ));
     };
     let count = i32::try_from(partitions).unwrap_or(i32::MAX);

@@ -1,14 +1,16 @@
 //! Cost of reading JSON: `cargo bench -p weir-mapping`.
 //!
 //! Each row is one record of the load tests, read once by the mapping (item names and fields, as in
-//! the gateway) and once by `serde_json::Value` with pointers to the same values. Best of several
-//! rounds, in nanoseconds per record, on one thread.
+//! the gateway) and once by `serde_json::Value` with pointers to the same values. The last rows
+//! compare named fields with `field.*`. Best of several rounds, in nanoseconds per record, on one
+//! thread.
 
 // The crate has no side effects, but the benchmark reads the clock and prints.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
+use std::sync::Arc;
+
 use std::hint::black_box;
-use std::time::Instant;
 
 use serde_json::Value;
 use weir_mapping::{
@@ -16,8 +18,10 @@ use weir_mapping::{
     ParseOptions, RecordView,
 };
 
-const ROUNDS: usize = 9;
-const ROUND_NS: u128 = 100_000_000;
+#[path = "../../../bench/best_time.rs"]
+mod best_time;
+
+use best_time::best_time;
 
 fn main() {
     println!(
@@ -99,6 +103,62 @@ fn main() {
         &strs(&thousand),
         &strs(&pointers),
     );
+    dynamic_rows();
+}
+
+/// Prints the cost of members as named fields and as fields of `field.*`.
+fn dynamic_rows() {
+    let names: Vec<_> = (0..20).map(|i| format!("m{i}")).collect();
+    let members = names.iter().zip(10..);
+    let members: Vec<_> = members
+        .map(|(name, seed)| format!("\"{name}\":\"{}\"", filler(24, seed)))
+        .collect();
+    let document = format!("{{{}}}", members.join(","));
+    let view = RecordView {
+        topic: "T",
+        partition: 0,
+        offset: 0,
+        timestamp_ms: 0,
+        key: Some(b"k"),
+        value: Some(document.as_bytes()),
+        headers: &[],
+    };
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    println!(
+        "\n{:<44}{:>9}{:>11}",
+        format!("object of 20 members, {} bytes", document.len()),
+        "ns/record",
+        "ns/field"
+    );
+    for (title, is_dynamic, count) in [
+        ("20 named fields", false, 20),
+        ("field.*, 20 subscribed", true, 20),
+        ("1 named field (the last)", false, 1),
+        ("field.*, 1 subscribed (the last)", true, 1),
+    ] {
+        let wanted = &names[names.len() - count..];
+        let mapping = match is_dynamic {
+            true => mapping_of(
+                "VALUE",
+                &[],
+                wanted[0],
+                "NEEDED",
+                &[("field.*", "#{VALUE.*}")],
+            ),
+            false => mapping("VALUE", wanted, "NEEDED"),
+        };
+        let _used = mapping
+            .use_dynamic_fields(wanted.iter().copied())
+            .expect("room for the names");
+        let (all, mut values) = (mapping.all_fields(), FieldValues::new());
+        let ns = best_time(|| {
+            mapping
+                .field_values(black_box(&view), &all, &mut values)
+                .expect("valid JSON");
+            black_box(&values);
+        });
+        println!("{title:<44}{ns:>9.0}{:>11.1}", ns / count as f64);
+    }
 }
 
 fn row(
@@ -124,14 +184,14 @@ fn row(
     check(&lazy, &view, document, pointers);
 
     let (mut names, mut values) = (ItemNames::new(), FieldValues::new());
-    let routing = time(|| {
+    let routing = best_time(|| {
         lazy.item_names(black_box(&view), &mut names)
             .expect("valid JSON");
         black_box(&names);
     });
     let mut fields = |mapping: &Mapping| {
         let all = mapping.all_fields();
-        time(|| {
+        best_time(|| {
             mapping
                 .field_values(black_box(&view), &all, &mut values)
                 .expect("valid JSON");
@@ -139,7 +199,7 @@ fn row(
         })
     };
     let (needed, whole) = (fields(&lazy), fields(&whole));
-    let tree = time(|| {
+    let tree = best_time(|| {
         let tree: Value = serde_json::from_str(black_box(document)).expect("valid JSON");
         for pointer in pointers {
             black_box(tree.pointer(pointer));
@@ -165,7 +225,18 @@ fn check(mapping: &Mapping, view: &RecordView<'_>, document: &str, pointers: &[&
     }
 }
 
-fn mapping(root: &str, paths: &[&str], extent: &str) -> Mapping {
+fn mapping(root: &str, paths: &[&str], extent: &str) -> Arc<Mapping> {
+    // The last path is used for routing.
+    mapping_of(root, paths, paths[paths.len() - 1], extent, &[])
+}
+
+fn mapping_of(
+    root: &str,
+    paths: &[&str],
+    routing: &str,
+    extent: &str,
+    more: &[(&str, &str)],
+) -> Arc<Mapping> {
     let source = ConfigSource {
         file: "bench",
         options: ParseOptions::default(),
@@ -175,8 +246,7 @@ fn mapping(root: &str, paths: &[&str], extent: &str) -> Mapping {
         value,
         line: None,
     };
-    // The last path is used for routing.
-    let template = format!("ltest-#{{key={root}.{}}}", paths[paths.len() - 1]);
+    let template = format!("ltest-#{{key={root}.{routing}}}");
     let mut parameters = vec![
         parameter("bootstrap.servers".into(), "h:1".into()),
         parameter(
@@ -187,6 +257,9 @@ fn mapping(root: &str, paths: &[&str], extent: &str) -> Mapping {
         parameter("map.T.to".into(), "item-template.t".into()),
         parameter("weir.json.check".into(), extent.into()),
     ];
+    for (name, value) in more {
+        parameters.push(parameter((*name).into(), (*value).into()));
+    }
     for path in paths {
         parameters.push(parameter(
             format!("field.{path}"),
@@ -196,27 +269,6 @@ fn mapping(root: &str, paths: &[&str], extent: &str) -> Mapping {
     ConnectionConfig::from_parameters("C", parameters, &source, None, &mut Vec::new())
         .expect("valid parameters")
         .mapping
-}
-
-/// Returns the best time of one call in nanoseconds.
-fn time(mut call: impl FnMut()) -> f64 {
-    let mut best = f64::MAX;
-    let mut calls = 16;
-    for _ in 0..ROUNDS {
-        loop {
-            let start = Instant::now();
-            for _ in 0..calls {
-                call();
-            }
-            let spent = start.elapsed().as_nanos();
-            best = best.min(spent as f64 / f64::from(calls));
-            if spent * 2 >= ROUND_NS {
-                break;
-            }
-            calls *= 2;
-        }
-    }
-    best
 }
 
 /// Returns text without escapes, the same in every run.

@@ -75,7 +75,7 @@ impl CommandMode {
 
     /// Evaluates the two fields of a record. Returns `None` if the record must be skipped.
     pub fn read<'a>(self, key: Option<&'a str>, command: Option<&str>) -> Option<CommandEvent<'a>> {
-        let key = key.filter(|key| !crate::text::is_blank(key))?;
+        let key = key.filter(|key| !weir_formats::white_space::is_blank(key))?;
         let command = command?;
         if self == Self::Evaluated && key == SNAPSHOT_KEY {
             return match command {

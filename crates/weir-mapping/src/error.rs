@@ -5,10 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use thiserror::Error;
+use weir_formats::avro::AvroError;
+use weir_formats::error::{ExpressionError, PathFailure};
+use weir_formats::json::JsonError;
+use weir_formats::protobuf::ProtobufError;
 
 use crate::evaluator::Evaluator;
-use crate::json::JsonError;
 use crate::record_part::RecordPart;
+use crate::schema::{FrameError, JsonMismatch, SchemaId};
 
 /// Configuration error with its location.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -68,31 +72,6 @@ impl Problem {
     }
 }
 
-/// Error in an extraction expression.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum ExpressionError {
-    #[error("invalid expression; write #{{EXPRESSION}} with nothing around it")]
-    NotWrapped,
-    #[error(
-        "missing root tokens [KEY|VALUE|TIMESTAMP|PARTITION|OFFSET|TOPIC|HEADERS] in the \
-         expression [{0}]"
-    )]
-    MissingRoot(String),
-    #[error("found unexpected trailing dot(s) in the expression [{0}]")]
-    TrailingDot(String),
-    /// White space at the edge of a segment.
-    #[error("found unexpected white char in the expression [{0}]")]
-    WhiteChar(String),
-    /// A wildcard outside `field.*`.
-    #[error("found unexpected wildcard char in the expression [{0}]")]
-    UnexpectedWildcard(String),
-    #[error("found the invalid indexed expression [{0}]; write [NUMBER] or ['NAME']")]
-    InvalidIndex(String),
-    /// A path below a scalar.
-    #[error("found the invalid expression [{0}] for scalar values")]
-    ScalarPath(String),
-}
-
 /// Error in an item template.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum TemplateError {
@@ -146,49 +125,48 @@ pub enum ExtractionTarget {
 /// Cause of an extraction failure, in the words of the connector.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExtractionReason {
-    /// Missing member or header.
-    #[error("field [{0}] not found")]
-    NotFound(Arc<str>),
-    /// Index out of bounds.
-    #[error("field not found at index [{0}]")]
-    IndexNotFound(u32),
-    /// Index on a scalar.
-    #[error("field [{0}] is not indexed")]
-    NotIndexed(Arc<str>),
-    /// Member of a scalar.
-    #[error("cannot retrieve field [{0}] from a scalar object")]
-    ScalarObject(Arc<str>),
-    /// A member of an array.
-    #[error("cannot retrieve field [{0}] from an array object")]
-    ArrayObject(Arc<str>),
-    /// An index on an object.
-    #[error("cannot retrieve index [{0}] from a non-array object")]
-    NotArray(u32),
-    /// A member of null.
-    #[error("cannot retrieve field [{0}] from a null object")]
-    NullObject(Arc<str>),
-    /// An index on null.
-    #[error("cannot retrieve index [{0}] from a null object")]
-    NullIndex(u32),
-    /// Several values instead of one.
-    #[error("the expression must evaluate to a non-complex object")]
-    NotScalar,
+    /// A step of the path that does not exist, or a value that is not a single one.
+    #[error(transparent)]
+    Path(#[from] PathFailure),
     /// Null as one of several template parameters.
     #[error("null cannot be a value of a template with more than one parameter")]
     NullParameter,
     /// Values of one record exceed 4 GiB.
     #[error("the extracted values exceed 4 GiB")]
     TooLarge,
+    /// The schema has not been looked up yet.
+    #[error("schema {0} has not been looked up")]
+    SchemaPending(SchemaId),
     /// Key or value that is not of its type.
     #[error(transparent)]
-    Payload(#[from] PayloadError),
+    Payload(Box<PayloadError>),
+}
+
+impl From<PayloadError> for ExtractionReason {
+    fn from(error: PayloadError) -> Self {
+        Self::Payload(Box::new(error))
+    }
+}
+
+impl ExtractionReason {
+    /// Returns `true` if `fields.skip.failed.mapping.enable` does not cover the failure.
+    pub(crate) fn is_fatal(&self) -> bool {
+        matches!(self, Self::Payload(_) | Self::TooLarge)
+    }
 }
 
 impl ExtractionError {
     /// Returns `true` if the key or value is not of the configured type; `false` if a part of it is
     /// missing.
     pub fn is_deserialization(&self) -> bool {
-        matches!(self.reason, ExtractionReason::Payload(_))
+        self.reason.is_deserialization()
+    }
+}
+
+impl ExtractionReason {
+    /// Returns `true` if the key or value is not of the configured type, or its schema is unknown.
+    pub(crate) fn is_deserialization(&self) -> bool {
+        matches!(self, Self::Payload(_) | Self::SchemaPending(_))
     }
 }
 
@@ -202,7 +180,7 @@ pub struct PayloadError {
 }
 
 /// Reason why bytes are not of a type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum PayloadProblem {
     #[error("{0} bytes instead of {1}")]
     Length(usize, usize),
@@ -212,4 +190,17 @@ pub(crate) enum PayloadProblem {
     NoUuid,
     #[error(transparent)]
     Json(#[from] JsonError),
+    #[error(transparent)]
+    Avro(#[from] AvroError),
+    #[error(transparent)]
+    Protobuf(#[from] ProtobufError),
+    #[error(transparent)]
+    Mismatch(#[from] JsonMismatch),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The owner of the configuration did not load the file.
+    #[error("its schema file was not loaded")]
+    NoSchema,
+    #[error("schema {id} cannot be used: {reason}")]
+    Schema { id: SchemaId, reason: Arc<str> },
 }

@@ -67,6 +67,15 @@ impl FieldSet {
         self.words.is_empty()
     }
 
+    /// Returns the index after the last field, 0 for the empty set.
+    pub fn end(&self) -> usize {
+        let last = self
+            .words
+            .last()
+            .map_or(0, |word| word.leading_zeros() as usize);
+        self.words.len() * WORD_BITS - last
+    }
+
     /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
@@ -133,6 +142,7 @@ mod tests {
             x.extend(&y);
             prop_assert!(a.iter().eq(x.iter().copied()));
             prop_assert_eq!(a.len(), x.len());
+            prop_assert_eq!(a.end(), x.last().map_or(0, |last| last + 1));
             prop_assert!(b.is_subset(&a));
             prop_assert!(!a.union_with(&b));
         }

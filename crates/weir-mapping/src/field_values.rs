@@ -90,15 +90,45 @@ impl<Text: Deref<Target = str>, Spans: Deref<Target = [TextSpan]>> Values<Text, 
     }
 }
 
+/// Field values that are being collected.
+pub(crate) type ValueBuffer = Values<String, Vec<TextSpan>>;
+
+impl ValueBuffer {
+    /// Sets a field to the text from `start` on. Returns `false` if the texts are too long.
+    fn set_text(&mut self, index: usize, start: usize) -> bool {
+        if self.text.len() > TEXT_BYTES_MAX {
+            return false;
+        }
+        // Both fit into u32 because the end of the text does.
+        let (start, len) = (start as u32, (self.text.len() - start) as u32);
+        self.spans[index] = TextSpan { start, len };
+        true
+    }
+
+    /// Sets a field to a copy of a text. Returns `false` if the texts are too long.
+    pub(crate) fn push_text(&mut self, index: usize, text: &str) -> bool {
+        let start = self.text.len();
+        self.text.push_str(text);
+        self.set_text(index, start)
+    }
+
+    pub(crate) fn set_null(&mut self, index: usize) {
+        self.spans[index] = TextSpan {
+            start: 0,
+            len: NULL,
+        };
+    }
+}
+
 /// Reusable buffer for the field values of a record; its memory is reused between records.
 #[derive(Debug, Clone, Default)]
 pub struct FieldValues {
-    values: Values<String, Vec<TextSpan>>,
+    values: ValueBuffer,
     payloads: PayloadReader,
 }
 
 impl Deref for FieldValues {
-    type Target = Values<String, Vec<TextSpan>>;
+    type Target = ValueBuffer;
 
     fn deref(&self) -> &Self::Target {
         &self.values
@@ -136,6 +166,11 @@ impl FieldValues {
         (&mut self.payloads, &mut self.values.text)
     }
 
+    /// Returns the payload reader and the values.
+    pub(crate) fn split(&mut self) -> (&mut PayloadReader, &mut ValueBuffer) {
+        (&mut self.payloads, &mut self.values)
+    }
+
     /// Returns the current length of all texts, for [`Self::set_text`].
     pub(crate) fn text_len(&self) -> usize {
         self.values.text.len()
@@ -143,13 +178,7 @@ impl FieldValues {
 
     /// Sets a field to the text from `start` on. Returns `false` if the texts are too long.
     pub(crate) fn set_text(&mut self, index: usize, start: usize) -> bool {
-        if self.values.text.len() > TEXT_BYTES_MAX {
-            return false;
-        }
-        // Both fit into u32 because the end of the text does.
-        let (start, len) = (start as u32, (self.values.text.len() - start) as u32);
-        self.values.spans[index] = TextSpan { start, len };
-        true
+        self.values.set_text(index, start)
     }
 
     /// Copies a value. Returns `false` if the texts are too long.
@@ -160,19 +189,12 @@ impl FieldValues {
                 self.set_null(index);
                 true
             }
-            FieldValue::Text(text) => {
-                let start = self.values.text.len();
-                self.values.text.push_str(text);
-                self.set_text(index, start)
-            }
+            FieldValue::Text(text) => self.values.push_text(index, text),
         }
     }
 
     pub(crate) fn set_null(&mut self, index: usize) {
-        self.values.spans[index] = TextSpan {
-            start: 0,
-            len: NULL,
-        };
+        self.values.set_null(index);
     }
 
     /// Removes the text from `start` on, which belongs to no field.
@@ -204,15 +226,18 @@ impl FrozenValues {
         Some(merged.freeze())
     }
 
-    /// Returns these values with `change` applied; `None` if the texts become too long.
+    /// Returns these values with `change` applied to the first `len` fields and to all others that
+    /// are present; `None` if the texts become too long.
     pub fn map<'a>(
         &'a self,
+        len: usize,
         change: impl Fn(usize, FieldValue<'a>) -> FieldValue<'a>,
     ) -> Option<Self> {
         let mut changed = FieldValues::new();
-        changed.reset(self.len());
-        for (index, value) in self.iter().enumerate() {
-            if !changed.set(index, change(index, value)) {
+        let len = len.max(self.len());
+        changed.reset(len);
+        for index in 0..len {
+            if !changed.set(index, change(index, self.value(index))) {
                 return None;
             }
         }
@@ -284,7 +309,7 @@ mod tests {
     #[test]
     fn values_can_be_changed() {
         use FieldValue::{Skipped, Text};
-        let changed = sample().freeze().map(|index, value| match index {
+        let changed = sample().freeze().map(0, |index, value| match index {
             0 => Skipped,
             1 => Text("new"),
             _ => value,

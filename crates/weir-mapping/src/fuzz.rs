@@ -1,14 +1,16 @@
 //! Fuzz targets, run by `fuzz/` and briefly by the property tests.
 
+use weir_formats::expression::Expression;
+
 use crate::config::{
     ConfigReport, ConfigSource, ConnectionConfig, Parameter, ParseOptions, expand,
 };
 use crate::error::ItemNameError;
-use crate::expression::Expression;
 use crate::field_values::{FieldValue, FieldValues};
 use crate::item_name::CanonicalItem;
 use crate::mapping::ItemNames;
 use crate::record_view::RecordView;
+pub use crate::schema::fuzz::schema_frames;
 use crate::template::ItemTemplate;
 
 /// Parses `data` as `adapters.xml`. An accepted configuration must run on any record of its topics.

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use weir_formats::white_space::has_line_end;
+
 use crate::error::ItemNameError;
-use crate::text::has_line_end;
 
 /// Item name in canonical form, with its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]

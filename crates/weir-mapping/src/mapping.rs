@@ -1,22 +1,29 @@
 //! Compiled mapping of one connection: maps records to item names and field values, and checks item
 //! names given by clients.
 
+pub(crate) mod documents;
 pub(crate) mod explain;
+mod matched_topics;
 
 use std::sync::Arc;
 
+use regex::bytes::Regex;
+use weir_formats::json::NodeId;
+use weir_formats::selector_value::SelectorValue;
+
+use self::matched_topics::MatchedTopics;
 use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
+use crate::dynamic_fields::{DynamicField, DynamicFieldError, DynamicFields};
 use crate::error::{ExtractionError, ExtractionReason, ExtractionTarget};
-use crate::evaluator::Evaluator;
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
-use crate::json::NodeId;
 use crate::payload::{PathTrees, PayloadReader, WantedPaths};
 use crate::record_part::RecordPart;
 use crate::record_view::RecordView;
+use crate::schema::DocumentFormats;
 use crate::selector::{Selector, is_tombstone};
-use crate::selector_value::SelectorValue;
+use crate::wildcard::{MembersSelector, Wildcard};
 
 /// A field or template parameter with its compiled expression.
 #[derive(Debug, Clone)]
@@ -62,6 +69,11 @@ pub struct Mapping {
     rows: RowSources,
     item_paths: PathTrees,
     field_paths: PathTrees,
+    documents: DocumentFormats,
+    /// Patterns of the topics, in their order; `None` if they are names.
+    patterns: Option<Vec<Regex>>,
+    /// `field.*`
+    wildcard: Option<Box<Wildcard>>,
 }
 
 /// Conversion of records into rows of mode COMMAND.
@@ -70,8 +82,8 @@ struct RowSources {
     mode: CommandMode,
     key: Option<usize>,
     command: Option<usize>,
-    /// Evaluator that determines tombstones, in auto command mode.
-    tombstones: Option<Evaluator>,
+    /// `true` if a value without bytes is a tombstone, in auto command mode.
+    tombstones: Option<bool>,
 }
 
 impl RowSources {
@@ -79,7 +91,7 @@ impl RowSources {
         let position = |name: &str| fields.iter().position(|field| *field.name == *name);
         let command = position(COMMAND_FIELD);
         let tombstones = command.and_then(|index| match fields[index].selector {
-            Selector::Command(evaluator) => Some(evaluator),
+            Selector::Command { is_null_if_empty } => Some(is_null_if_empty),
             _ => None,
         });
         Self {
@@ -91,40 +103,68 @@ impl RowSources {
     }
 }
 
+impl RowSources {
+    /// Gives the fields of a row an index if they are not configured, since a record may have them.
+    fn reserve(&mut self, dynamic: &DynamicFields) -> Vec<Arc<DynamicField>> {
+        let mut reserved = Vec::new();
+        for (source, name) in [
+            (&mut self.key, KEY_FIELD),
+            (&mut self.command, COMMAND_FIELD),
+        ] {
+            if source.is_none() {
+                // An empty table has room for two short names.
+                let field = dynamic.use_names(std::iter::once(name)).unwrap_or_default();
+                *source = field.first().map(|field| field.index);
+                reserved.extend(field);
+            }
+        }
+        reserved
+    }
+}
+
+/// A topic or topic pattern as configured, with its items and templates.
+pub(crate) struct TopicSources {
+    pub(crate) name: Box<str>,
+    pub(crate) sources: Vec<Arc<ItemSource>>,
+    /// The compiled name, with `map.regex.enable`.
+    pub(crate) pattern: Option<Regex>,
+}
+
 /// A mapped topic.
-#[derive(Debug)]
-struct MappedTopic {
+#[derive(Debug, Clone)]
+pub(crate) struct MappedTopic {
     name: Box<str>,
     sources: Vec<Arc<ItemSource>>,
-    /// JSON nodes that its templates need.
-    json_nodes: Vec<(RecordPart, NodeId)>,
+    /// Document nodes that its templates need.
+    document_nodes: Vec<(RecordPart, NodeId)>,
 }
 
 impl MappedTopic {
     fn new(name: Box<str>, sources: Vec<Arc<ItemSource>>) -> Self {
         let parameters = sources.iter().flat_map(|source| &source.parameters);
-        let json_nodes = parameters
-            .filter_map(|p| p.value.selector.json_node())
+        let document_nodes = parameters
+            .filter_map(|p| p.value.selector.document_node())
             .collect();
         Self {
             name,
             sources,
-            json_nodes,
+            document_nodes,
         }
     }
 }
 
 impl Mapping {
     pub(crate) fn new(
-        topics: Vec<(Box<str>, Vec<Arc<ItemSource>>)>,
+        topics: Vec<TopicSources>,
         fields: Vec<NamedSelector>,
         options: FieldOptions,
         command_mode: CommandMode,
         item_paths: PathTrees,
         field_paths: PathTrees,
+        wildcard: Option<(Arc<str>, MembersSelector)>,
     ) -> Self {
         let mut schemas = Vec::new();
-        for source in topics.iter().flat_map(|(_, sources)| sources) {
+        for source in topics.iter().flat_map(|topic| &topic.sources) {
             let is_same = |other: &Arc<ItemSource>| {
                 other.prefix == source.prefix && other.names().eq(source.names())
             };
@@ -132,19 +172,91 @@ impl Mapping {
                 schemas.push(Arc::clone(source));
             }
         }
+        let patterns: Vec<_> = topics
+            .iter()
+            .filter_map(|topic| topic.pattern.clone())
+            .collect();
+        // With the parameter, every topic has a pattern.
+        let patterns = (!patterns.is_empty()).then_some(patterns);
         let topics = topics.into_iter();
+        let mut rows = RowSources::of(&fields, command_mode);
+        let wildcard = wildcard.map(|(expression, selector)| {
+            let dynamic = DynamicFields::new(fields.len());
+            let reserved = rows.reserve(&dynamic);
+            Box::new(Wildcard {
+                expression,
+                selector,
+                fields: dynamic,
+                _reserved: reserved,
+            })
+        });
+        let topics = topics.map(|one| MappedTopic::new(one.name, one.sources));
+        let topics: Vec<_> = topics.collect();
+        let of_items = topics
+            .iter()
+            .flat_map(|topic| topic.document_nodes.iter().copied());
+        let of_fields = fields
+            .iter()
+            .filter_map(|field| field.selector.document_node());
+        let members = wildcard
+            .iter()
+            .filter_map(|one| one.selector.document_node());
+        let mut documents = DocumentFormats::default();
+        for (part, _) in of_items.chain(of_fields).chain(members) {
+            *documents.of_mut(part) = Some(Arc::clone(&field_paths.of(part).format));
+        }
         Self {
-            topics: topics.map(|(name, s)| MappedTopic::new(name, s)).collect(),
+            topics,
+            patterns,
             schemas,
-            rows: RowSources::of(&fields, command_mode),
+            rows,
             fields,
             options,
             item_paths,
             field_paths,
+            documents,
+            wildcard,
         }
     }
 
-    /// Returns the topics to read, in the order of the configuration.
+    /// Returns `true` if the topics are patterns.
+    pub fn has_patterns(&self) -> bool {
+        self.patterns.is_some()
+    }
+
+    /// Returns `true` if a topic is mapped.
+    pub fn maps_topic(&self, topic: &str) -> bool {
+        self.mapped(topic).next().is_some()
+    }
+
+    /// Returns the configured topics or patterns that match a topic.
+    pub fn patterns_of<'a>(&'a self, topic: &'a str) -> impl Iterator<Item = &'a str> {
+        self.mapped(topic).map(|mapped| &*mapped.name)
+    }
+
+    fn mapped<'a>(&'a self, topic: &'a str) -> impl Iterator<Item = &'a MappedTopic> {
+        let matches = move |(position, mapped): &(usize, &MappedTopic)| match &self.patterns {
+            None => *mapped.name == *topic,
+            Some(patterns) => patterns[*position].is_match(topic.as_bytes()),
+        };
+        let topics = self.topics.iter().enumerate().filter(matches);
+        topics.map(|(_, mapped)| mapped)
+    }
+
+    /// Returns the items and templates of a topic, each once.
+    fn sources_of(&self, topic: &str) -> Vec<Arc<ItemSource>> {
+        let mut sources: Vec<Arc<ItemSource>> = Vec::new();
+        for mapped in self.mapped(topic) {
+            for source in &mapped.sources {
+                if !sources.iter().any(|known| Arc::ptr_eq(known, source)) {
+                    sources.push(Arc::clone(source));
+                }
+            }
+        }
+        sources
+    }
+
+    /// Returns the topics to read, or their patterns, in the order of the configuration.
     pub fn topics(&self) -> impl ExactSizeIterator<Item = &str> {
         self.topics.iter().map(|topic| &*topic.name)
     }
@@ -154,14 +266,39 @@ impl Mapping {
         self.fields.iter().map(|field| &*field.name)
     }
 
-    /// Returns the set of all fields.
+    /// Returns the set of all fields: the configured ones, and the dynamic ones that have an index.
     pub fn all_fields(&self) -> FieldSet {
-        FieldSet::all(self.fields.len())
+        let wildcard = self.wildcard.as_ref();
+        FieldSet::all(wildcard.map_or(self.fields.len(), |one| one.fields.index_end()))
     }
 
-    /// Returns the index of a field, `None` if it is not configured.
+    /// Returns the index of a field, `None` if it is neither configured nor a dynamic field in use.
     pub fn field_index(&self, name: &str) -> Option<usize> {
-        self.fields().position(|field| field == name)
+        let configured = self.fields().position(|field| field == name);
+        configured.or_else(|| self.wildcard.as_ref()?.fields.index(name))
+    }
+
+    /// Returns the expression of `field.*`, `None` if all fields are configured by name.
+    pub fn wildcard(&self) -> Option<&str> {
+        self.wildcard.as_ref().map(|wildcard| &*wildcard.expression)
+    }
+
+    /// Gives an index to those of the names that are not configured fields. They have it while the
+    /// returned values exist. Without `field.*` there are none.
+    ///
+    /// # Errors
+    /// A name is too long, or the table of dynamic fields is full.
+    pub fn use_dynamic_fields<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<Arc<DynamicField>>, DynamicFieldError> {
+        let Some(wildcard) = &self.wildcard else {
+            return Ok(Vec::new());
+        };
+        let is_configured = |name: &&str| self.fields().any(|field| field == *name);
+        wildcard
+            .fields
+            .use_names(names.filter(|name| !is_configured(name)))
     }
 
     /// Returns the source of row commands.
@@ -193,18 +330,34 @@ impl Mapping {
         out: &mut ItemNames,
     ) -> Result<(), ExtractionError> {
         out.clear();
+        if self.patterns.is_some() {
+            let (position, topic) = out.matched_topic(self, record.topic);
+            return self.expand_all(record, position, &topic, out);
+        }
         // A connection maps few topics, so comparing names is faster than hashing.
         let topics = &mut self.topics.iter().enumerate();
         let Some((position, topic)) = topics.find(|(_, topic)| *topic.name == *record.topic) else {
             return Ok(());
         };
+        self.expand_all(record, position, topic, out)
+    }
+
+    /// Writes the items of a topic; `position` identifies it in this buffer.
+    #[inline]
+    fn expand_all(
+        &self,
+        record: &RecordView<'_>,
+        position: usize,
+        topic: &MappedTopic,
+        out: &mut ItemNames,
+    ) -> Result<(), ExtractionError> {
         let (paths, wanted_paths) = (&self.item_paths, WantedPaths::Topic(position));
         if out
             .payloads
             .next_record(paths, |before| *before == wanted_paths)
         {
             out.payloads
-                .want(paths, wanted_paths, topic.json_nodes.iter().copied());
+                .want(paths, wanted_paths, topic.document_nodes.iter().copied());
         }
         for source in &topic.sources {
             let start = out.text.len();
@@ -231,7 +384,11 @@ impl Mapping {
         wanted: &FieldSet,
         out: &mut FieldValues,
     ) -> Result<(), ExtractionError> {
-        out.reset(self.fields.len());
+        let wildcard = match &self.wildcard {
+            Some(wildcard) if wanted.end() > self.fields.len() => Some(&**wildcard),
+            _ => None,
+        };
+        out.reset(wildcard.map_or(self.fields.len(), |_| wanted.end()));
         let paths = &self.field_paths;
         let reader = out.payloads_mut();
         if reader.next_record(
@@ -239,13 +396,15 @@ impl Mapping {
             |before| matches!(before, WantedPaths::Fields(set) if set == wanted),
         ) {
             let fields = wanted.iter().filter_map(|index| self.fields.get(index));
-            let json_nodes = fields.filter_map(|field| field.selector.json_node());
-            reader.want(paths, WantedPaths::Fields(wanted.clone()), json_nodes);
+            let nodes = fields.filter_map(|field| field.selector.document_node());
+            let members = wildcard.and_then(|wildcard| wildcard.selector.document_node());
+            let nodes = nodes.chain(members);
+            reader.want(paths, WantedPaths::Fields(wanted.clone()), nodes);
         }
         let rows = &self.rows;
         let is_deletion = rows
             .tombstones
-            .is_some_and(|evaluator| is_tombstone(record, evaluator));
+            .is_some_and(|is_null_if_empty| is_tombstone(record, is_null_if_empty));
         for index in wanted.iter() {
             let Some(field) = self.fields.get(index) else {
                 break;
@@ -263,7 +422,30 @@ impl Mapping {
                 });
             }
         }
-        Ok(())
+        match wildcard {
+            // A deleted row has no other values.
+            Some(wildcard) if !is_deletion => {
+                self.set_dynamic_fields(wildcard, record, wanted, out)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn set_dynamic_fields(
+        &self,
+        wildcard: &Wildcard,
+        record: &RecordView<'_>,
+        wanted: &FieldSet,
+        out: &mut FieldValues,
+    ) -> Result<(), ExtractionError> {
+        match wildcard.extract(record, wanted, out) {
+            Ok(()) => Ok(()),
+            Err(reason) if self.options.skip_failed && !reason.is_fatal() => Ok(()),
+            Err(reason) => {
+                out.clear();
+                Err(wildcard.error(reason))
+            }
+        }
     }
 
     fn set_field(
@@ -283,7 +465,7 @@ impl Mapping {
                 out.set_null(index);
                 Ok(())
             }
-            Err(reason @ ExtractionReason::Payload(_)) => Err(reason),
+            Err(reason) if reason.is_deserialization() => Err(reason),
             Err(_) if self.options.skip_failed => {
                 out.drop_text(start);
                 Ok(())
@@ -366,9 +548,16 @@ pub struct ItemNames {
     ends: Vec<usize>,
     unnameable: usize,
     payloads: PayloadReader,
+    matched: MatchedTopics<MappedTopic>,
 }
 
 impl ItemNames {
+    /// Returns the position and the items of a topic that is mapped by patterns.
+    fn matched_topic(&mut self, mapping: &Mapping, topic: &str) -> (usize, Arc<MappedTopic>) {
+        let matched = || MappedTopic::new(topic.into(), mapping.sources_of(topic));
+        self.matched.find(topic, matched)
+    }
+
     /// Creates an empty buffer.
     pub fn new() -> Self {
         Self::default()

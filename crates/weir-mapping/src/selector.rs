@@ -2,43 +2,50 @@
 
 use std::sync::Arc;
 
+use weir_formats::error::ExpressionError;
+use weir_formats::expression::{Expression, PathStep, Root};
+use weir_formats::json::{NodeId, PathTree};
+use weir_formats::number::append_integer;
+use weir_formats::selector_value::SelectorValue;
+
 use crate::command::RowCommand;
-use crate::error::{ExpressionError, ExtractionReason};
-use crate::evaluator::{Evaluator, Separators, append_text};
-use crate::expression::{Expression, ParentKind, PathStep, Root};
-use crate::json::{JsonCheck, NodeId, PathTree};
-use crate::number::append_integer;
-use crate::payload::{PartConfig, PathTrees, PayloadReader, append_pairs, append_scalar, payload};
+use crate::error::ExtractionReason;
+use crate::evaluator::{Evaluator, Separators};
+use crate::headers::append_headers;
+use crate::payload::{
+    DocumentPaths, PartConfig, PathTrees, PayloadReader, append_pairs, append_scalar, payload,
+};
 use crate::record_part::{KeyAndValue, RecordPart};
 use crate::record_view::RecordView;
-use crate::selector_value::SelectorValue;
+use crate::wildcard::{MembersSelector, node_name};
 
-/// Compiler that binds expressions to evaluators and collects their JSON paths.
+/// Compiler that binds expressions to evaluators and collects their document paths.
 pub(crate) struct Compiler {
     part_configs: KeyAndValue<PartConfig>,
-    json_check: JsonCheck,
     paths: KeyAndValue<PathTree>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Selector {
     Scalar(RecordPart, Evaluator),
-    Json(RecordPart, NodeId, JsonCheck),
+    Document(RecordPart, NodeId),
     Pairs(RecordPart, Box<[PathStep]>, Separators),
     Headers(Box<[PathStep]>),
     Topic,
     Timestamp,
     Partition,
     Offset,
-    /// Command in auto command mode; the value's evaluator determines what a tombstone is.
-    Command(Evaluator),
+    /// Command in auto command mode.
+    Command {
+        /// A value without bytes is a tombstone.
+        is_null_if_empty: bool,
+    },
 }
 
 impl Compiler {
-    pub(crate) fn new(part_configs: KeyAndValue<PartConfig>, json_check: JsonCheck) -> Self {
+    pub(crate) fn new(part_configs: KeyAndValue<PartConfig>) -> Self {
         Self {
             part_configs,
-            json_check,
             paths: KeyAndValue {
                 key: PathTree::new(),
                 value: PathTree::new(),
@@ -48,9 +55,49 @@ impl Compiler {
 
     /// Returns the paths of the compiled expressions.
     pub(crate) fn into_paths(self) -> PathTrees {
+        let paths = |tree, config: PartConfig| DocumentPaths {
+            tree: Arc::new(tree),
+            format: config.format,
+        };
         PathTrees {
-            key: Arc::new(self.paths.key),
-            value: Arc::new(self.paths.value),
+            key: paths(self.paths.key, self.part_configs.key),
+            value: paths(self.paths.value, self.part_configs.value),
+        }
+    }
+
+    /// Compiles the expression of `field.*`. Fails for a path below a scalar.
+    pub(crate) fn compile_members(
+        &mut self,
+        expression: &Expression,
+    ) -> Result<MembersSelector, ExpressionError> {
+        let text = || expression.text().to_owned();
+        if !expression.is_wildcard() {
+            return Err(ExpressionError::MissingWildcard(text()));
+        }
+        let steps = expression.steps();
+        let (part, root) = match expression.root() {
+            Root::Key => (RecordPart::Key, "KEY"),
+            Root::Value => (RecordPart::Value, "VALUE"),
+            Root::Headers => return Ok(MembersSelector::Headers(steps.into())),
+            Root::Topic | Root::Timestamp | Root::Partition | Root::Offset => {
+                return Err(ExpressionError::ConstantWildcard(text()));
+            }
+        };
+        let config = self.part_configs.of(part);
+        match config.evaluator {
+            Evaluator::Json | Evaluator::Avro | Evaluator::Protobuf => {
+                Ok(MembersSelector::Document {
+                    part,
+                    node: self.paths.of_mut(part).add(steps),
+                    name: node_name(root, steps),
+                })
+            }
+            Evaluator::Kvp => {
+                let separators = config.separators;
+                Ok(MembersSelector::Pairs(part, steps.into(), separators))
+            }
+            _ if expression.has_path() => Err(ExpressionError::ScalarPath(text())),
+            _ => Ok(MembersSelector::Scalar),
         }
     }
 
@@ -78,33 +125,33 @@ impl Compiler {
             Root::Partition => return scalar(Selector::Partition),
             Root::Offset => return scalar(Selector::Offset),
         };
-        let part_configs = *self.part_configs.of(part);
-        match part_configs.evaluator {
-            Evaluator::Json => {
+        let config = self.part_configs.of(part);
+        match config.evaluator {
+            Evaluator::Json | Evaluator::Avro | Evaluator::Protobuf => {
                 let node = self.paths.of_mut(part).add(expression.steps());
-                Ok(Selector::Json(part, node, self.json_check))
+                Ok(Selector::Document(part, node))
             }
             Evaluator::Kvp => {
                 let steps = expression.steps().into();
-                Ok(Selector::Pairs(part, steps, part_configs.separators))
+                Ok(Selector::Pairs(part, steps, config.separators))
             }
             evaluator => scalar(Selector::Scalar(part, evaluator)),
         }
     }
 }
 
-/// Returns `true` if the connector treats the record's value as null, including empty JSON text.
-pub(crate) fn is_tombstone(record: &RecordView<'_>, evaluator: Evaluator) -> bool {
+/// Returns `true` if the connector treats the record's value as null.
+pub(crate) fn is_tombstone(record: &RecordView<'_>, is_null_if_empty: bool) -> bool {
     record
         .value
-        .is_none_or(|value| value.is_empty() && evaluator == Evaluator::Json)
+        .is_none_or(|value| value.is_empty() && is_null_if_empty)
 }
 
 impl Selector {
-    /// Returns the JSON node that has to be wanted before [`Self::append`] is called.
-    pub(crate) fn json_node(&self) -> Option<(RecordPart, NodeId)> {
+    /// Returns the node of a document that has to be wanted before [`Self::append`] is called.
+    pub(crate) fn document_node(&self) -> Option<(RecordPart, NodeId)> {
         match self {
-            Self::Json(part, node, _) => Some((*part, *node)),
+            Self::Document(part, node) => Some((*part, *node)),
             _ => None,
         }
     }
@@ -121,15 +168,15 @@ impl Selector {
     ) -> Result<SelectorValue, ExtractionReason> {
         match self {
             Self::Scalar(part, evaluator) => append_scalar(*part, *evaluator, record, out),
-            Self::Json(part, node, check) => {
-                payloads.append_json(*part, *node, *check, record, complex, out)
+            Self::Document(part, node) => {
+                payloads.append_document(*part, *node, record, complex, out)
             }
             Self::Pairs(part, steps, separators) => {
                 append_pairs(payload(record, *part), steps, *separators, complex, out)
             }
-            Self::Headers(steps) => append_headers(steps, record, complex, out),
-            Self::Command(evaluator) => {
-                let command = match is_tombstone(record, *evaluator) {
+            Self::Headers(steps) => Ok(append_headers(steps, record, complex, out)?),
+            Self::Command { is_null_if_empty } => {
+                let command = match is_tombstone(record, *is_null_if_empty) {
                     true => RowCommand::Delete,
                     false => RowCommand::Add,
                 };
@@ -150,93 +197,6 @@ impl Selector {
 fn append_number(number: i64, out: &mut String) -> SelectorValue {
     append_integer(number, out);
     SelectorValue::Text
-}
-
-/// Position in the headers. A single header with a null value is null, not an error.
-#[derive(Clone, Copy)]
-enum HeaderNode<'a> {
-    All,
-    Repeated(&'a str),
-    Single(Option<&'a [u8]>),
-}
-
-type Header<'a> = (&'a str, Option<&'a [u8]>);
-
-fn append_headers(
-    steps: &[PathStep],
-    record: &RecordView<'_>,
-    complex: bool,
-    out: &mut String,
-) -> Result<SelectorValue, ExtractionReason> {
-    let mut node = HeaderNode::All;
-    for step in steps {
-        node = step_header(node, step, record.headers)?;
-    }
-    match node {
-        HeaderNode::Single(None) => return Ok(SelectorValue::Null),
-        HeaderNode::Single(Some(value)) => append_text(value, out),
-        HeaderNode::All | HeaderNode::Repeated(_) if !complex => {
-            return Err(ExtractionReason::NotScalar);
-        }
-        HeaderNode::All => {
-            out.push('{');
-            for (i, (key, value)) in record.headers.iter().enumerate() {
-                out.push_str(if i > 0 { ", " } else { "" });
-                out.push_str(key);
-                out.push('=');
-                append_text(value.unwrap_or(b"null"), out);
-            }
-            out.push('}');
-        }
-        HeaderNode::Repeated(key) => {
-            out.push('[');
-            for (i, value) in values(record.headers, key).enumerate() {
-                out.push_str(if i > 0 { ", " } else { "" });
-                append_text(value.unwrap_or(b"null"), out);
-            }
-            out.push(']');
-        }
-    }
-    Ok(SelectorValue::Text)
-}
-
-fn step_header<'a>(
-    node: HeaderNode<'a>,
-    step: &'a PathStep,
-    headers: &[Header<'a>],
-) -> Result<HeaderNode<'a>, ExtractionReason> {
-    let (found, parent) = match (node, step) {
-        (HeaderNode::All, PathStep::Member(name)) => {
-            let mut found = values(headers, name);
-            let found = match (found.next(), found.next()) {
-                (Some(_), Some(_)) => Some(HeaderNode::Repeated(name)),
-                (single, _) => single.map(HeaderNode::Single),
-            };
-            (found, ParentKind::Object)
-        }
-        (HeaderNode::All, PathStep::Index { index, .. }) => {
-            let header = headers.get(*index as usize);
-            let found = header.map(|(_, value)| HeaderNode::Single(*value));
-            (found, ParentKind::Array)
-        }
-        (HeaderNode::Repeated(name), PathStep::Index { index, .. }) => {
-            let value = values(headers, name).nth(*index as usize);
-            (value.map(HeaderNode::Single), ParentKind::Array)
-        }
-        (HeaderNode::Repeated(_), PathStep::Member(_)) => (None, ParentKind::Array),
-        (HeaderNode::Single(_), _) => (None, ParentKind::Scalar),
-    };
-    found.ok_or_else(|| step.missing(parent))
-}
-
-fn values<'a, 'h>(
-    headers: &'h [Header<'a>],
-    key: &'h str,
-) -> impl Iterator<Item = Option<&'a [u8]>> + 'h {
-    headers
-        .iter()
-        .filter(move |(name, _)| *name == key)
-        .map(|(_, value)| *value)
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{ExpressionError, TemplateError};
-use crate::expression::Expression;
+use weir_formats::error::ExpressionError;
+use weir_formats::expression::Expression;
+use weir_formats::white_space::has_line_end;
+
+use crate::error::TemplateError;
 use crate::item_name::{is_prefix, item_parameters};
-use crate::text::has_line_end;
 
 /// A parsed item template; parameters are sorted by name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! White space rules shared by the parsers, as in Java and in the metadata adapter.
+//! Splits item groups and field schemas as the metadata adapter does.
 
 /// Splits the item group of a subscription into item names, as the stock metadata adapter does.
 ///
@@ -19,32 +19,6 @@ fn split_ascii_white(text: &str) -> impl Iterator<Item = &str> {
         .filter(|part| !part.is_empty())
 }
 
-/// Returns `true` for white space according to Java's `Character.isWhitespace`, which the connector
-/// uses at the edges of path segments. It differs from Unicode's property in the no-break spaces.
-pub(crate) fn is_white(c: char) -> bool {
-    match c {
-        '\u{a0}' | '\u{2007}' | '\u{202f}' | '\u{85}' => false,
-        '\u{1c}'..='\u{1f}' => true,
-        _ => c.is_whitespace(),
-    }
-}
-
-/// Removes [`is_white`] characters from both ends.
-pub(crate) fn trim(text: &str) -> &str {
-    text.trim_matches(is_white)
-}
-
-/// Returns `true` if the text has no characters other than white space.
-pub(crate) fn is_blank(text: &str) -> bool {
-    trim(text).is_empty()
-}
-
-/// Returns `true` if the text contains a character that `.` in the connector's patterns does not
-/// match.
-pub(crate) fn has_line_end(text: &str) -> bool {
-    text.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,12 +28,5 @@ mod tests {
         let parts: Vec<_> = split_items("  a-[k=1]\tb\r\n\u{b}c\u{a0}d ").collect();
         assert_eq!(parts, ["a-[k=1]", "b", "c\u{a0}d"]);
         assert_eq!(split_fields(" \t ").count(), 0);
-    }
-
-    #[test]
-    fn white_space_is_java_white_space() {
-        assert_eq!(trim("\u{a0}a\u{a0}"), "\u{a0}a\u{a0}");
-        assert_eq!(trim("\u{1f} a\u{2003}"), "a");
-        assert!(is_blank("\t\u{3000}"));
     }
 }

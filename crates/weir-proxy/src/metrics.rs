@@ -64,22 +64,20 @@ impl Collector for MetricSources {
 impl MetricSources {
     /// Returns all metrics without labels.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
-        let of_loops = LoopMetrics::metrics().enumerate().map(|(index, row)| {
-            let sum = self.loops.iter().map(|one| one.get(index)).sum();
-            (row.0, row.1, row.2, sum)
-        });
-        let with_values = |rows: &'static [MetricRow], values: Vec<u64>| {
-            rows.iter()
-                .zip(values)
-                .map(|(row, value)| (row.0, row.1, row.2, value))
-        };
-        let values = self.proxy_values().values().collect();
-        let mut metrics: Vec<_> = of_loops
-            .chain(with_values(ProxyValues::METRICS, values))
+        let with_value = |(row, value): (&MetricRow, u64)| (row.0, row.1, row.2, value);
+        let mut metrics: Vec<_> = LoopMetrics::metrics()
+            .map(|row| with_value((row, 0)))
             .collect();
+        for one in &self.loops {
+            for (sum, value) in metrics.iter_mut().zip(one.values()) {
+                sum.3 += value;
+            }
+        }
+        let values = self.proxy_values().values();
+        metrics.extend(ProxyValues::METRICS.iter().zip(values).map(with_value));
         if !self.certificates.is_empty() {
-            let values = self.tls_values().values().collect();
-            metrics.extend(with_values(TlsValues::METRICS, values));
+            let values = self.tls_values().values();
+            metrics.extend(TlsValues::METRICS.iter().zip(values).map(with_value));
         }
         metrics
     }

@@ -163,7 +163,7 @@ pub(crate) fn flexible(key: i16, version: i16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_kafka::wire::header::request_header_version;
+    use weir_wire::header::request_header_version;
 
     #[test]
     fn supported_apis_are_sorted_and_unique() {

@@ -1,7 +1,7 @@
 //! Server resources by number of clients, and the architecture that needs the fewest cores.
 
 use serde::Serialize;
-use weir_stats::run::{Cell, RoleUsage, Run};
+use weir_stats::run::Run;
 
 use crate::format;
 use crate::table::ReportTable;
@@ -62,21 +62,11 @@ fn cost_option(row: &SubjectRow<'_>) -> CostOption {
         clients: row.clients(),
         reason,
         p99_us: row.figures.p99_us,
-        cores: repetitions.mean(|cell| of_servers(cell, |usage| usage.cpu_cores_mean)),
+        cores: view::server_cores(&repetitions),
         memory_bytes: repetitions
-            .mean(|cell| of_servers(cell, |usage| Some(usage.rss_max_bytes? as f64))),
+            .mean(|cell| cell.of_servers(|usage| Some(usage.rss_max_bytes? as f64))),
         mbit_per_s: row.figures.mbit_per_s,
     }
-}
-
-/// Returns the sum over the servers; `None` if a value is missing.
-fn of_servers(cell: &Cell, pick: impl Fn(&RoleUsage) -> Option<f64>) -> Option<f64> {
-    let servers = ["broker", "gateway", "proxy", "floor"];
-    let roles = cell.roles.iter();
-    let usages = roles.filter(|usage| servers.contains(&usage.role.as_str()));
-    let mut usages = usages.peekable();
-    usages.peek()?;
-    usages.map(pick).sum()
 }
 
 /// Caption of the table: how the choice is made.

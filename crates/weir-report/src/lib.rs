@@ -9,10 +9,12 @@ mod columns;
 mod compare;
 mod cost;
 mod csv;
+mod distributions;
 mod escape;
 mod format;
 mod grid;
 mod html;
+mod index;
 mod libraries;
 mod markdown;
 mod overhead;
@@ -21,6 +23,7 @@ mod published;
 mod results;
 mod run_dir;
 mod shared;
+mod summary;
 mod sweep_table;
 mod table;
 mod terminal;
@@ -33,6 +36,7 @@ use std::path::{Path, PathBuf};
 
 pub use compare::{comparison_markdown, render_comparison, render_find_max};
 pub use html::page as render_html;
+pub use index::INDEX_FILE;
 pub use markdown::report as render_markdown;
 pub use overhead::{OVERHEAD_FILE, overhead_table};
 pub use overlay::overlay;
@@ -65,6 +69,13 @@ pub fn write_data(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>, ReportErro
     outputs.extend(overhead_table(run).map(|text| (OVERHEAD_FILE.to_owned(), text)));
     let paths = outputs.iter().map(|(name, text)| replace(dir, name, text));
     paths.collect()
+}
+
+/// Writes the index of all runs in `parent` and returns its path; `None` without runs.
+pub fn write_index(parent: &Path) -> Result<Option<PathBuf>, ReportError> {
+    let page = index::index(parent);
+    page.map(|page| replace(parent, INDEX_FILE, &page))
+        .transpose()
 }
 
 /// Writes a file next to the target and renames it, so that readers never see a partial report.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_stats::run::Run;
+use weir_stats::run::{Run, ThresholdStatus};
 
 use crate::chart::{self, ChartFile};
 use crate::columns::{self, Column, ONLY_HTML};
@@ -66,11 +66,23 @@ fn titled(out: &mut String, title: &str, table: &ReportTable) {
 
 fn head(out: &mut String, run: &Run) {
     let (_, outcome) = view::outcome(run);
-    let [title, verdict, question] = [&run.title, &run.verdict, &run.question].map(|it| esc(it));
-    let _ = writeln!(out, "# {title}\n\n**{outcome}.** {verdict}\n\n{question}\n");
+    let [title, question] = [&run.title, &run.question].map(|it| esc(it));
+    let answer = esc(&view::answer(run));
+    let _ = writeln!(
+        out,
+        "# {answer}\n\n**{outcome}, {}.** {title}: {question}\n",
+        esc(&run.confidence.text())
+    );
+    if let Some(verdict) = view::verdict(run) {
+        let _ = writeln!(out, "{}\n", esc(verdict));
+    }
     for it in &run.thresholds {
-        let mark = if it.passed { "passed" } else { "**failed**" };
-        let _ = writeln!(out, "- {}, {mark}", esc(&view::threshold(it)));
+        let status = esc(&view::threshold_status(it));
+        let status = match it.status {
+            ThresholdStatus::Failed => format!("**{status}**"),
+            _ => status,
+        };
+        let _ = writeln!(out, "- {}, {status}", esc(&view::threshold(it)));
     }
     for warning in &run.warnings {
         let _ = writeln!(out, "- warning: {}", esc(warning));

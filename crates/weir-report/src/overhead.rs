@@ -4,6 +4,7 @@ use weir_stats::interval;
 use weir_stats::run::{Cell, Repetitions, Run};
 
 use crate::table::ReportTable;
+use crate::view;
 
 /// File name of the table in a run directory.
 pub const OVERHEAD_FILE: &str = "overhead.md";
@@ -117,12 +118,12 @@ fn section(text: &mut String, title: &str, note: &str, table: &ReportTable) {
 }
 
 fn limits(text: &mut String, run: &Run) {
-    let mut table = ReportTable::headed(4, "limit|scope|measured|met");
+    let mut table = ReportTable::headed(4, "limit|scope|measured|status");
     for it in &run.thresholds {
         let limit = plain(&it.expression.replace("<=", "≤").replace(">=", "≥"));
         let actual = format!("{} {}", figure(it.actual, 3), plain(&it.unit));
-        let held = if it.passed { "yes" } else { "no" };
-        table.row("", [&limit, plain(&it.scope).as_str(), &actual, held]);
+        let status = view::threshold_status(it);
+        table.row("", [&limit, plain(&it.scope).as_str(), &actual, &status]);
     }
     if !table.is_empty() {
         section(text, "Limits", "", &table);
@@ -159,12 +160,13 @@ const TEXT_CHARS_MAX: usize = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_stats::run::ThresholdResult;
+    use weir_stats::run::{ThresholdResult, ThresholdStatus};
 
     fn other_run() -> Run {
-        let text = r#"{"schema": "weir.run/2", "plan": "keyed", "title": "t", "question": "q",
+        let text = r#"{"schema": "weir.run/3", "plan": "keyed", "title": "t", "question": "q",
             "started_utc": "", "finished_utc": "", "command_line": [],
-            "weir_version": "0", "outcome": "passed", "verdict": "v",
+            "weir_version": "0", "outcome": "complete", "verdict": "v",
+            "confidence": {"level": "conclusive", "reasons": []},
             "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 1, "kernel": "", "os": ""},
             "clock": {"mode": "same_host", "bound_ns": 0}}"#;
         Run::from_json(text).unwrap()
@@ -207,11 +209,12 @@ mod tests {
             actual: Some(1.0),
             limit: 1.15,
             unit: "x".to_owned(),
-            passed: true,
+            status: ThresholdStatus::Passed,
+            reason: None,
         });
         let table = overhead_table(&run).unwrap();
         let limit =
-            "| mine.cpu_s_per_gb / direct.cpu_s_per_gb ≤ 1.15 | produce  all | 1.000 x | yes |";
+            "| mine.cpu_s_per_gb / direct.cpu_s_per_gb ≤ 1.15 | produce  all | 1.000 x | passed |";
         assert!(table.contains(limit), "{table}");
         assert!(
             table.contains("\nv\n\nWarning: other  had  load\n"),

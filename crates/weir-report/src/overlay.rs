@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use weir_stats::run::{Run, RunOutcome};
+use weir_stats::run::{Confidence, ConfidenceLevel, Run, RunOutcome};
 
 use crate::run_dir::{ReportError, RunData};
 
@@ -38,10 +38,17 @@ fn frame(first: &Run) -> Run {
     Run {
         plan: PLAN.to_owned(),
         title: format!("{}: runs side by side", first.title),
-        outcome: RunOutcome::Passed,
-        verdict: "Results side by side; `weir bench compare` tests whether differences are \
-                  significant."
+        outcome: RunOutcome::Complete,
+        // The lowest of all runs, with the reasons of each.
+        confidence: Confidence {
+            level: ConfidenceLevel::Conclusive,
+            reasons: Vec::new(),
+        },
+        answer: "Results side by side; `weir bench compare` tests whether differences are \
+                 significant."
             .to_owned(),
+        headline: None,
+        verdict: String::new(),
         thresholds: Vec::new(),
         settings: Vec::new(),
         cells: Vec::new(),
@@ -89,13 +96,18 @@ fn describe(whole: &mut Run, letter: &str, run: &Run, dir: &Path) {
     }
     whole.finished_utc = whole.finished_utc.clone().max(run.finished_utc.clone());
     whole.outcome = worse(whole.outcome, run.outcome);
+    let (all, own) = (&mut whole.confidence, &run.confidence);
+    all.level = all.level.min(own.level);
+    let reasons = own.reasons.iter();
+    all.reasons
+        .extend(reasons.map(|reason| format!("{letter}: {reason}")));
 }
 
 fn worse(one: RunOutcome, other: RunOutcome) -> RunOutcome {
-    use RunOutcome::{Interrupted, Invalid, Passed, ThresholdFailed};
-    let mut by_weight = [Invalid, Interrupted, ThresholdFailed].into_iter();
+    use RunOutcome::{Complete, Incomplete, Interrupted, Invalid, ThresholdFailed};
+    let mut by_weight = [Invalid, Interrupted, Incomplete, ThresholdFailed].into_iter();
     let found = by_weight.find(|outcome| [one, other].contains(outcome));
-    found.unwrap_or(Passed)
+    found.unwrap_or(Complete)
 }
 
 fn take(whole: &mut RunData, letter: &str, mut data: RunData) {

@@ -10,6 +10,7 @@ use weir_stats::hlog::{HlogError, IntervalLogReader};
 use weir_stats::run::{Cell, FILE_NAME, LatencySummary, Run, RunError, STAGE_RESPONSE};
 use weir_stats::{Histogram, NegativeCount};
 
+use crate::distributions;
 use crate::timeline::{Builder, Timeline};
 
 /// Maximum decompressed size of a run file in bytes; a run directory is untrusted.
@@ -77,6 +78,7 @@ impl RunData {
         }
         let mut data = Self::without_logs(read_run(plain, |path| fs::read_to_string(path))?);
         let mut warnings = Vec::new();
+        warnings.extend(distributions::read(dir, &mut data.run));
         for cell in &mut data.run.cells {
             let Some(name) = cell.hlog_file.clone() else {
                 continue;

@@ -46,8 +46,8 @@ const GROUPS: [CellGroup; 2] = [
     },
 ];
 
-/// Returns all tables of the run with their titles: one row per point and tool, with means over the
-/// repetitions. There are none if the run is not a sweep.
+/// Returns all tables of the run with their titles; none if the run is not a sweep. A row has the
+/// means over the repetitions of one architecture at one point, such as a record size and a rate.
 pub(crate) fn tables(run: &Run) -> Vec<(&'static str, ReportTable)> {
     let tables = GROUPS.iter().map(|group| (group.title, table(run, group)));
     tables.filter(|(_, table)| !table.is_empty()).collect()
@@ -58,18 +58,18 @@ fn table(run: &Run, group: &CellGroup) -> ReportTable {
     let mut points: BTreeMap<(Vec<u64>, usize), Vec<&Cell>> = BTreeMap::new();
     for cell in &run.cells {
         let mut names = group.architectures.iter();
-        let whose = names.position(|name| *name == cell.architecture);
+        let architecture = names.position(|name| *name == cell.architecture);
         let value = |(name, _): &(&str, &str)| Some(*cell.parameters.get(*name)? as u64);
         let parameters: Option<Vec<u64>> = group.parameters.iter().map(value).collect();
-        if let Some(point) = parameters.zip(whose) {
+        if let Some(point) = parameters.zip(architecture) {
             points.entry(point).or_default().push(cell);
         }
     }
     let headings = group.parameters.iter().chain(group.figures);
     let headings = headings.map(|(_, heading)| *heading);
     let mut table = ReportTable::new(1, ["measured by"].into_iter().chain(headings));
-    for ((parameters, whose), cells) in points {
-        let mut fields = vec![group.architectures[whose].replace('_', " ")];
+    for ((parameters, architecture), cells) in points {
+        let mut fields = vec![group.architectures[architecture].replace('_', " ")];
         fields.extend(parameters.into_iter().map(format::count));
         fields.extend(figures(group, Repetitions { cells }));
         table.row("", fields);
@@ -100,9 +100,10 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn run(cells: Vec<Cell>) -> Run {
-        let text = r#"{"schema": "weir.run/2", "plan": "s", "title": "t", "question": "q",
+        let text = r#"{"schema": "weir.run/3", "plan": "s", "title": "t", "question": "q",
             "started_utc": "", "finished_utc": "", "command_line": [],
-            "weir_version": "0", "outcome": "passed", "verdict": "v",
+            "weir_version": "0", "outcome": "complete", "verdict": "v",
+            "confidence": {"level": "conclusive", "reasons": []},
             "machine": {"cpu_model": "", "cpu_cores": 1, "memory_bytes": 1, "kernel": "", "os": ""},
             "clock": {"mode": "same_host", "bound_ns": 0}}"#;
         let mut run = Run::from_json(text).unwrap();

@@ -1,6 +1,6 @@
 //! The summary table of a run on the terminal: verdict, limits, then one block per level.
 
-use weir_stats::run::{Run, RunOutcome};
+use weir_stats::run::{Run, ThresholdStatus};
 
 use crate::columns::{self, Column, NOT_ON_TERMINALS};
 use crate::escape::terminal;
@@ -21,20 +21,24 @@ pub fn render_table(run: &Run, width: usize, color: bool) -> String {
         let (lead, spaces) = lead.split_at(lead.trim_end().len());
         format!("{}{spaces}{text}\n", paint(class, lead, color))
     };
-    let (class, word) = match run.outcome {
-        RunOutcome::Passed => ("ok", "PASSED  "),
-        RunOutcome::ThresholdFailed => ("bad", "FAILED  "),
-        RunOutcome::Invalid => ("bad", "INVALID  "),
-        RunOutcome::Interrupted => ("warn", "INTERRUPTED  "),
-    };
-    let mut out = line(class, word, &run.verdict);
+    let (class, word) = view::outcome(run);
+    let mut out = format!("{}\n", wrap(&terminal(&view::answer(run)), 0, width));
+    out += &line(
+        class,
+        &format!("{}  ", word.to_uppercase()),
+        view::verdict(run).unwrap_or_default(),
+    );
+    let class = view::confidence_class(run);
+    out += &line(class, "  confidence  ", &run.confidence.text());
     for it in &run.thresholds {
-        let (class, mark) = if it.passed {
-            ("ok", "  ✓ ")
-        } else {
-            ("bad", "  ✗ ")
+        let (class, mark) = view::threshold_mark(it);
+        let text = match it.status {
+            ThresholdStatus::Passed | ThresholdStatus::Failed => view::threshold(it),
+            ThresholdStatus::Undecided | ThresholdStatus::NotChecked => {
+                format!("{}, {}", view::threshold(it), view::threshold_status(it))
+            }
         };
-        out += &line(class, mark, &view::threshold(it));
+        out += &line(class, &format!("  {mark} "), &text);
     }
     let sweeps = sweep_table::tables(run);
     if sweeps.is_empty() && !run.cells.is_empty() {

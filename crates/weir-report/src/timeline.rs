@@ -10,22 +10,26 @@ pub(crate) const BINS_PER_DECADE: f64 = 10.0;
 /// be this many seconds apart.
 const OPEN_MAX: usize = 6;
 
+/// Results of all seconds with values, in order of time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Timeline {
     pub(crate) seconds: Vec<TimelineSecond>,
 }
 
+/// Results of one second, or of several after thinning. Percentiles of too few values are `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TimelineSecond {
-    /// End of the second, relative to the first value.
+    /// End of the second, in seconds since the start of the first line.
     pub(crate) t_s: u32,
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
     pub(crate) p999_us: Option<f64>,
     pub(crate) max_us: Option<f64>,
+    /// Number of values by latency range, see [`bin`].
     pub(crate) bins: BTreeMap<u16, u64>,
 }
 
+/// Merges the lines of a log by second. A second is open until `OPEN_MAX` later ones have lines.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     first_s: Option<f64>,
@@ -55,7 +59,7 @@ impl Builder {
         let Some((second, histogram)) = self.open.pop_first() else {
             return;
         };
-        // A line that arrives too late would go back in time; its second is closed already.
+        // A line may arrive after its second was closed. It is dropped: time never decreases.
         if !histogram.is_empty() && self.done.last().is_none_or(|last| last.t_s <= second) {
             self.done.push(TimelineSecond::of(second + 1, &histogram));
         }
@@ -92,8 +96,8 @@ pub(crate) fn bin_from_us(bin: u16) -> f64 {
 }
 
 impl Timeline {
-    /// Returns a copy with at most `seconds_max` steps; each step has the worst values of its
-    /// seconds, and all counts.
+    /// Returns a copy with at most `seconds_max` entries. An entry for several seconds has their
+    /// worst percentiles and the sums of their counts.
     pub(crate) fn thinned(&self, seconds_max: usize) -> Self {
         let group = self.seconds.len().div_ceil(seconds_max).max(1);
         let seconds = self

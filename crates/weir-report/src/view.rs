@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use weir_stats::interval::{self, Estimate};
 use weir_stats::run::{
-    Cell, CellStatus, ClockMode, DeliveryTotals, LatencySummary, Repetitions, Run, RunOutcome,
-    ThresholdResult,
+    Cell, CellStatus, ClockMode, ConfidenceLevel, DeliveryTotals, LatencySummary, Repetitions, Run,
+    RunOutcome, ThresholdCounts, ThresholdResult, ThresholdStatus,
 };
 
 use crate::format::{self, TimeUnit};
@@ -310,6 +310,11 @@ fn cpu_servers(cell: &Cell) -> Option<f64> {
     Some(own + cell.role("broker")?.cpu_us_per_delivered?)
 }
 
+/// Returns the mean cores of all servers.
+pub(crate) fn server_cores(repetitions: &Repetitions<'_>) -> Option<f64> {
+    repetitions.mean(|cell| cell.of_servers(|usage| usage.cpu_cores_mean))
+}
+
 /// Compares each row with the floor of the same variant, or with the only floor.
 fn compare_with_floor(rows: &mut [SubjectRow<'_>]) {
     type Floor = (Option<String>, Vec<(u64, f64)>, Option<f64>);
@@ -357,23 +362,67 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Returns the class and the words of the outcome.
+/// Returns the class and the words of the outcome. A run has passed only if a limit was checked.
 pub(crate) fn outcome(run: &Run) -> (&'static str, &'static str) {
     match run.outcome {
-        RunOutcome::Passed => ("ok", "Passed"),
+        RunOutcome::Complete if ThresholdCounts::of(&run.thresholds).passed > 0 => ("ok", "Passed"),
+        RunOutcome::Complete => ("ok", "Complete"),
         RunOutcome::ThresholdFailed => ("bad", "Threshold failed"),
+        RunOutcome::Incomplete => ("bad", "Incomplete comparison"),
         RunOutcome::Invalid => ("bad", "Invalid measurement"),
         RunOutcome::Interrupted => ("warn", "Interrupted"),
     }
 }
 
-/// Returns a limit with the measured value.
+/// Returns the answer of the run in one sentence.
+pub(crate) fn answer(run: &Run) -> String {
+    match run.answer.as_str() {
+        "" => weir_stats::answer::answer(run),
+        stored => stored.to_owned(),
+    }
+}
+
+/// Returns the verdict on each subject, unless it is the answer itself.
+pub(crate) fn verdict(run: &Run) -> Option<&str> {
+    let verdict = run.verdict.as_str();
+    (!verdict.is_empty() && answer(run) != verdict).then_some(verdict)
+}
+
+/// Returns the class of the confidence.
+pub(crate) fn confidence_class(run: &Run) -> &'static str {
+    match run.confidence.level {
+        ConfidenceLevel::Conclusive => "ok",
+        ConfidenceLevel::Indicative => "warn",
+        ConfidenceLevel::NotUsable => "bad",
+    }
+}
+
+/// Returns a limit with its scope, and the measured value if there is one.
 pub(crate) fn threshold(it: &ThresholdResult) -> String {
     let (limit, scope, unit) = (&it.expression, &it.scope, &it.unit);
-    format!(
-        "{limit} ({scope}): measured {} {unit}",
-        format::figure(it.actual)
-    )
+    let measured = it.actual.map_or_else(String::new, |_| {
+        format!(": measured {} {unit}", format::figure(it.actual))
+    });
+    format!("{limit} ({scope}){measured}")
+}
+
+/// Returns the status of a limit, with the reason if it was not checked.
+pub(crate) fn threshold_status(it: &ThresholdResult) -> String {
+    let words = it.status.words();
+    match &it.reason {
+        Some(reason) => format!("{words}: {reason}"),
+        None => words.to_owned(),
+    }
+}
+
+/// Returns the class and the mark of a limit's status.
+pub(crate) fn threshold_mark(it: &ThresholdResult) -> (&'static str, &'static str) {
+    match it.status {
+        ThresholdStatus::Passed => ("ok", "✓"),
+        ThresholdStatus::Failed => ("bad", "✗"),
+        ThresholdStatus::Undecided => ("warn", "?"),
+        ThresholdStatus::NotChecked => ("warn", "–"),
+    }
 }
 
 pub(crate) fn machine(run: &Run) -> String {

@@ -36,7 +36,7 @@ fn only_report_colours_are_ansi_sequences() {
     let run = sample().run;
     assert!(!render_table(&run, 140, false).contains('\u{1b}'));
     let coloured = render_table(&run, 140, true);
-    assert!(coloured.contains("\u{1b}[31mFAILED\u{1b}[0m"));
+    assert!(coloured.contains("\u{1b}[31mTHRESHOLD FAILED\u{1b}[0m"));
     assert!(!coloured.contains("\u{1b}[31m http"));
 }
 
@@ -201,4 +201,32 @@ fn single_repetitions_give_one_line() {
     comparison.subjects[0].metrics = vec![metric(&[1.0, 2.0])];
     run.comparisons = vec![comparison];
     assert!(render_markdown(&run).contains("response\\_p99\\_ms"));
+}
+
+/// The same answer is the first line of every format.
+#[test]
+fn all_formats_begin_with_the_answer() {
+    let mut data = None;
+    in_dir(|dir| data = RunData::read(dir).ok());
+    let data = data.unwrap();
+    let answer = weir_stats::answer::answer(&data.run);
+    assert!(answer.contains("4,000 clients"), "{answer}");
+    let markdown = render_markdown(&data.run);
+    assert_eq!(markdown.lines().next(), Some(&*format!("# {answer}")));
+    let terminal = render_table(&data.run, 400, false);
+    assert_eq!(terminal.lines().next(), Some(answer.as_str()));
+    let page = render_html(&data);
+    let heading = page
+        .split("<h1>")
+        .nth(1)
+        .and_then(|it| it.split("</h1>").next());
+    assert_eq!(heading, Some(answer.as_str()));
+    // The cores of the sentence are those of the first table.
+    let cores = answer
+        .split("with ")
+        .nth(1)
+        .and_then(|it| it.split(' ').next());
+    let summary = page.split("id=\"summary\"").nth(1).unwrap();
+    let summary = summary.split("</section>").next().unwrap();
+    assert!(summary.contains(cores.unwrap()), "{cores:?}");
 }

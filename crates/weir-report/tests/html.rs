@@ -39,6 +39,8 @@ fn page_is_well_formed_and_shows_every_cell() {
         assert_eq!(
             ids,
             [
+                "summary",
+                "limits",
                 "measured",
                 "results",
                 "reference",

@@ -44,6 +44,7 @@ fn page_has_all_sections_and_no_script() {
     assert_eq!(
         ids,
         [
+            "limits",
             "libraries",
             "produce",
             "consume",
@@ -108,7 +109,7 @@ fn legacy_profile_is_explained_with_own_values() {
     let page = page(legacy());
     assert!(!page.contains("no steady state"), "no warm-up ran");
     let sections = sections(&page);
-    let text = &sections[0].1;
+    let text = &sections.iter().find(|(id, _)| id == "libraries").unwrap().1;
     let expected = "librdkafka waits a fixed 100 ms";
     assert!(text.contains(expected), "{text}");
     let ratio = text.split("measured: ").nth(1).unwrap();
@@ -121,12 +122,25 @@ fn legacy_profile_is_explained_with_own_values() {
     );
     assert!(consume.contains("consume.group/100000x10000"));
     assert!(render_markdown(&legacy()).contains(expected));
+    // The published figures are in the table of this run's, also on a terminal.
+    let shown = render_table(&legacy(), 100, false);
+    for title in [
+        "java / librdkafka, this run",
+        "published 2023, KNet / Confluent.Kafka",
+        "published 2026-08, KNet / Confluent.Kafka: KafkaConsumer, records counted, not read",
+    ] {
+        for text in [consume.as_str(), &shown, &render_markdown(&legacy())] {
+            assert!(text.contains(title), "{title}: {text}");
+        }
+    }
+    assert!(!render_table(&fair(), 100, false).contains("published"));
 }
 
 #[test]
 fn aa_test_shows_interval_coverage() {
     let page = page(null_test());
-    let text = &sections(&page)[0].1;
+    let sections = sections(&page);
+    let text = &sections.iter().find(|(id, _)| id == "libraries").unwrap().1;
     assert!(
         text.contains("A/A test: one library as two drivers"),
         "{text}"

@@ -2,6 +2,7 @@
 //!
 //! Pure: no clock, no files, no randomness. Callers pass bytes and times.
 
+pub mod answer;
 pub mod compact;
 pub mod compare;
 mod hdr_codec;

@@ -9,14 +9,15 @@
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use serde_json::Value;
 use weir_tlcp::diff::{push_json_patch, push_tlcp_diff};
 use weir_tlcp::text::push_value;
 
-const ROUNDS: usize = 9;
-const ROUND_NS: u128 = 50_000_000;
+#[path = "../../../bench/best_time.rs"]
+mod best_time;
+
+use best_time::best_time;
 
 fn main() {
     println!(
@@ -40,7 +41,7 @@ fn main() {
 
 fn row(title: &str, old: &str, new: &str) {
     let (mut patch, mut diff) = (String::new(), String::new());
-    let patch_ns = time(|| {
+    let patch_ns = best_time(|| {
         patch.clear();
         push_json_patch(&mut patch, black_box(old), black_box(new), usize::MAX)
     });
@@ -49,40 +50,19 @@ fn row(title: &str, old: &str, new: &str) {
         let new: Value = serde_json::from_str(black_box(new)).ok()?;
         serde_json::to_string(&json_patch::diff(&old, &new)).ok()
     };
-    let values_ns = time(|| by_values().is_some());
-    let text_ns = time(|| {
+    let values_ns = best_time(|| by_values().is_some());
+    let text_ns = best_time(|| {
         diff.clear();
         push_tlcp_diff(&mut diff, black_box(old), black_box(new), false, usize::MAX)
     });
     let mut whole = Vec::new();
-    let whole_ns = time(|| {
+    let whole_ns = best_time(|| {
         whole.clear();
         push_value(&mut whole, Some(black_box(new)));
         !whole.is_empty()
     });
     let bytes = format!("{}/{}/{}", patch.len(), diff.len(), new.len());
     println!("{title:<40}{patch_ns:>8.0}{values_ns:>12.0}{text_ns:>8.0}{whole_ns:>8.0}{bytes:>18}");
-}
-
-/// Returns the shortest time of one call in nanoseconds.
-fn time(mut call: impl FnMut() -> bool) -> f64 {
-    let mut best = f64::MAX;
-    let mut calls = 16;
-    for _ in 0..ROUNDS {
-        loop {
-            let start = Instant::now();
-            for _ in 0..calls {
-                black_box(call());
-            }
-            let spent = start.elapsed().as_nanos();
-            best = best.min(spent as f64 / f64::from(calls));
-            if spent * 2 >= ROUND_NS {
-                break;
-            }
-            calls *= 2;
-        }
-    }
-    best
 }
 
 /// Returns text without escapes, the same in every run.

@@ -72,7 +72,7 @@ impl Drop for Log {
 /// Starts logging to standard error on a separate thread. Standard output is for results.
 pub(crate) fn init_logging(cli: &Cli) -> Log {
     let filter = cli.log.clone().or_else(|| std::env::var("WEIR_LOG").ok());
-    let filter = filter.unwrap_or_else(|| "info".to_owned());
+    let filter = filter.unwrap_or_else(|| default_filter(&cli.command).to_owned());
     let filter = EnvFilter::try_new(&filter).unwrap_or_else(|error| {
         eprintln!("weir: log filter \"{filter}\" ignored: {error}");
         EnvFilter::new("info")
@@ -92,6 +92,16 @@ pub(crate) fn init_logging(cli: &Cli) -> Log {
             builder.with_writer(std::io::stderr).init();
             Log(None)
         }
+    }
+}
+
+fn default_filter(command: &CliCommand) -> &'static str {
+    match command {
+        // Its output is a line for each check, not for each topic that it reads back.
+        CliCommand::Bench(cmd::bench::BenchCommand::CheckDriver(_)) => {
+            "info,weir_kafka::ingest=warn"
+        }
+        _ => "info",
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Process, Signal, TestBroker, send_signal, text, weir};
+use support::{Process, Signal, TestBroker, run_dir, send_signal, text, weir};
 
 impl TestBroker {
     /// A separate directory.
@@ -48,16 +48,6 @@ fn bench(scratch: &Path, text: &str, out: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Returns the only run directory in `out`.
-fn run_folder(out: &Path) -> PathBuf {
-    let mut dirs: Vec<_> = fs::read_dir(out)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    assert_eq!(dirs.len(), 1, "{dirs:?}");
-    dirs.remove(0)
-}
-
 fn run_json(dir: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(dir.join("run.json")).unwrap()).unwrap()
 }
@@ -90,14 +80,14 @@ fn all_architectures_are_measured(broker: &TestBroker) {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
     assert!(
-        stdout.contains("PASSED") && stdout.contains("report.html"),
+        stdout.contains("COMPLETE") && stdout.contains("report.html"),
         "{stdout}"
     );
 
-    let dir = run_folder(&out);
+    let dir = run_dir(&out).unwrap();
     let run = run_json(&dir);
-    assert_eq!(run["schema"], "weir.run/2");
-    assert_eq!(run["outcome"], "passed");
+    assert_eq!(run["schema"], "weir.run/3");
+    assert_eq!(run["outcome"], "complete");
     let cells = run["cells"].as_array().unwrap();
     let names: Vec<_> = cells
         .iter()
@@ -204,7 +194,7 @@ fn cells_of(broker: &TestBroker, plan: &str, name: &str, architectures: &str) ->
     let output = broker.bench_plan(plan, &out, &args).output().unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
-    let run = run_json(&run_folder(&out));
+    let run = run_json(&run_dir(&out).unwrap());
     let cells = run["cells"].as_array().unwrap().clone();
     for cell in &cells {
         assert_eq!(cell["status"]["state"], "valid", "{cell}");
@@ -268,7 +258,7 @@ fn interrupted_run_stores_measured_cells(broker: &TestBroker) {
     let mut child = Process::spawn(&mut command);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     wait_for_line(&mut stdout, "hold");
-    let dir = run_folder(&out);
+    let dir = run_dir(&out).unwrap();
     wait_until("an interval in the log", || {
         let log = fs::read_to_string(dir.join("floor-10-1.hlog")).unwrap_or_default();
         let events = dir.join("floor-10-1/clients.jsonl");
@@ -356,7 +346,7 @@ fn broker_exit_invalidates_the_run() {
         "{rest}"
     );
 
-    let run = run_json(&run_folder(&out));
+    let run = run_json(&run_dir(&out).unwrap());
     assert_eq!(run["outcome"], "invalid");
     let cells = run["cells"].as_array().unwrap();
     let status = &cells[0]["status"];

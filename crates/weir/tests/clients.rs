@@ -161,6 +161,7 @@ fn clients_at_real_gateways() {
     simulator_file_is_used(&env, &gateways[0].listen);
     agents_can_be_started_manually(&urls);
     json_fields_are_timed_and_probed(&env);
+    fields_of_avro_values_are_timed(&env);
     diffs_yield_the_same_values(&env);
 }
 
@@ -394,6 +395,65 @@ const JSON_ADAPTERS: &str = r##"<?xml version="1.0"?>
     </data_provider>
 </adapters_conf>
 "##;
+
+const AVRO_ADAPTERS: &str = r##"<?xml version="1.0"?>
+<adapters_conf id="KafkaConnector">
+    <metadata_provider>
+  <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
+    </metadata_provider>
+    <data_provider name="QuickStart">
+        <adapter_class>com.lightstreamer.kafka.adapters.KafkaConnectorDataAdapter</adapter_class>
+        <param name="bootstrap.servers">@BOOTSTRAP@</param>
+        <param name="record.value.evaluator.type">AVRO</param>
+        <param name="record.value.evaluator.schema.path">trade.avsc</param>
+        <param name="item-template.ltest">ltest-#{key=VALUE.name}</param>
+        <param name="map.@TOPIC@.to">item-template.ltest</param>
+        <param name="field.key">#{VALUE.name}</param>
+        <param name="field.timestamp">#{VALUE.at}</param>
+        <param name="field.price">#{VALUE.price}</param>
+        <param name="field.weir">#{VALUE.note}</param>
+    </data_provider>
+</adapters_conf>
+"##;
+
+const TRADE: &str = r#"{"type": "record", "name": "Trade", "fields": [
+    {"name": "name", "type": "string"}, {"name": "price", "type": "double"},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    {"name": "note", "type": ["null", "string"]}]}"#;
+
+/// The stamp and a Unix time are in the values, the records have no headers.
+fn fields_of_avro_values_are_timed(env: &TestBroker) {
+    let topic = format!("clients-avro-{}", std::process::id());
+    let schema = env.file("trade.avsc");
+    fs::write(&schema, TRADE).unwrap();
+    let schema = schema.to_str().unwrap();
+    let fields = [
+        "--time-field",
+        "at",
+        "--stamp-field",
+        "note",
+        "--key-field",
+        "name",
+    ];
+    let own = ["--kind", "avro", "--schema", schema, "--no-stamp"];
+    let args = [own.as_slice(), &fields].concat();
+    env.produce_with(&topic, 1, &args);
+    let gateway = env.gateway_with("avro", &AVRO_ADAPTERS.replace("@TOPIC@", &topic));
+    for (fields, unchecked) in [("key,price,weir", 0), ("key,price,timestamp", 40)] {
+        let options = ["--keys", "2", "--clients", "2", "--fields", fields];
+        let mut clients = TestClients::start(&gateway.listen, &options);
+        clients.event("ready");
+        env.produce_with(&topic, 40, &args);
+        clients.updates(40);
+        let end = clients.interrupt();
+        assert_eq!(end["summary"]["errors"], serde_json::json!({}), "{end}");
+        assert_eq!(end["summary"]["unchecked"], unchecked, "{end}");
+        assert_eq!(end["response"]["count"], 40, "{end}");
+        // Within the time of the test: neither the unit nor the epoch is wrong.
+        let max_us = end["response"]["max_us"].as_f64();
+        assert!(max_us.is_some_and(|us| us < 60e6), "{end}");
+    }
+}
 
 /// Scenario 3 with whole values: one client per key receives whole values, the other one diffs.
 fn diffs_yield_the_same_values(env: &TestBroker) {

@@ -59,10 +59,14 @@ fn node_and_python_show_live_records() {
     };
     let lab = Lab::up(&options, &mut |_| {}, &stop).unwrap();
     let bootstrap = lab.bootstrap();
-    let admin = Admin::connect(&bootstrap, TEST_TIMEOUT).unwrap();
+    let admin = Admin::connect(
+        &weir_kafka::KafkaSettings::plaintext(&bootstrap),
+        TEST_TIMEOUT,
+    )
+    .unwrap();
     admin.create_topic("LTest", 2, 1, &[]).unwrap();
     let config = ProducerConfig {
-        bootstrap_servers: bootstrap.clone(),
+        kafka: weir_kafka::KafkaSettings::plaintext(&bootstrap),
         ..ProducerConfig::default()
     };
     let producer = Producer::start(&config, Box::new(|_| {})).unwrap();

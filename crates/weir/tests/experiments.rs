@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::{TestBroker, text, weir};
+use support::{TestBroker, run_dir, text, weir};
 
 /// Returns `weir bench run` of a plan whose limits a busy machine meets. These tests check the
 /// counts, not the speed.
@@ -31,9 +31,7 @@ fn run(broker: &TestBroker, plan: &str, name: &str, args: &[&str]) -> (PathBuf, 
 
 /// Returns the only run directory in `out`, and its run.
 fn read(out: &Path) -> (PathBuf, Value) {
-    let mut dirs = fs::read_dir(out).unwrap();
-    let directory = dirs.next().unwrap().unwrap().path();
-    assert!(dirs.next().is_none());
+    let directory = run_dir(out).expect("a run directory");
     let run = fs::read_to_string(directory.join("run.json")).unwrap();
     assert!(directory.join("report.html").is_file() && directory.join("report.md").is_file());
     (directory, serde_json::from_str(&run).unwrap())

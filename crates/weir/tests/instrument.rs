@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Process, Signal, TestBroker, schema, send_signal, text, weir};
+use support::{Process, Signal, TestBroker, run_dir, schema, send_signal, text, weir};
 
 /// A small plan with limits that a busy machine meets; the tests do not depend on its speed.
 const PLAN: &str = r#"
@@ -47,12 +47,6 @@ fn bench(broker: &TestBroker, command: &str, out: &Path, args: &[&str]) -> Comma
     bench
 }
 
-/// Waits for the only run directory in `out` and returns it.
-fn run_folder(out: &Path) -> Option<PathBuf> {
-    let mut entries = fs::read_dir(out).ok()?;
-    Some(entries.next()?.ok()?.path())
-}
-
 fn run_json(dir: &Path) -> Value {
     let run = fs::read_to_string(dir.join("run.json")).unwrap();
     let run = serde_json::from_str(&run).unwrap();
@@ -89,7 +83,7 @@ fn stalled_generator_exits_with_4(broker: &TestBroker) {
     let mut command = bench(broker, "run", &out, &args);
     let run = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     let file = |name: &str| {
-        let path = run_folder(&out)?.join("floor-5-1").join(name);
+        let path = run_dir(&out)?.join("floor-5-1").join(name);
         fs::read_to_string(path).ok()
     };
     // An interval is the first event within the window.
@@ -118,7 +112,7 @@ fn stalled_generator_exits_with_4(broker: &TestBroker) {
         stdout.contains("generator behind schedule: p99"),
         "{stdout}"
     );
-    let run = run_json(&run_folder(&out).unwrap());
+    let run = run_json(&run_dir(&out).unwrap());
     assert_eq!(run["outcome"], "invalid");
     assert_eq!(run["cells"][0]["status"]["state"], "invalid");
 }
@@ -129,7 +123,7 @@ fn measured(broker: &TestBroker, name: &str, args: &[&str]) -> PathBuf {
     let output = bench(broker, "run", &out, args).output().unwrap();
     let printed = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{printed}");
-    run_folder(&out).unwrap()
+    run_dir(&out).unwrap()
 }
 
 fn two_runs_are_compared(broker: &TestBroker, base: &Path) {
@@ -210,7 +204,7 @@ fn search_ends_with_confirmed_load(broker: &TestBroker) {
         stdout.contains("floor sustains at least 100 records/s (confirmed)"),
         "{stdout}"
     );
-    let run = run_json(&run_folder(&out).unwrap());
+    let run = run_json(&run_dir(&out).unwrap());
     let search = &run["find_max"];
     assert_eq!(search["outcome"]["state"], "at_least");
     assert_eq!(search["outcome"]["value"], 100.0);

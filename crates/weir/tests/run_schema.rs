@@ -71,7 +71,7 @@ fn schema_violations_are_found() {
         schema::findings(&run)
     };
     for (pointer, value) in [
-        ("/schema", json!("weir.run/3")),
+        ("/schema", json!("weir.run/9")),
         ("/outcome", json!("fine")),
         ("/cells", json!({})),
         ("/cells/0/clients", json!(-1)),

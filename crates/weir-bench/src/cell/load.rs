@@ -79,7 +79,7 @@ impl RunningCell<'_> {
             if now_unix_ns >= end_unix_ns {
                 return Ok(());
             }
-            if self.context.run.folder.is_stopped() {
+            if self.context.run.run_dir.is_stopped() {
                 return self.cut(window, now_unix_ns);
             }
             self.processes.check_alive()?;

@@ -1,13 +1,14 @@
 //! Broker of a run: started for it, or existing.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use procfs::process::{ProcState, Process};
-use weir_kafka::Admin;
+use weir_kafka::{Admin, KafkaSettings};
 use weir_lab::{Lab, LabOptions, ports};
+use weir_load::kafka::{ClientFile, ClientProperties};
 
 use crate::{BenchError, Observer};
 
@@ -19,10 +20,19 @@ pub struct BenchOptions {
     /// Bootstrap servers of a running cluster; `None`: start a broker for the run and stop it
     /// afterwards.
     pub bootstrap: Option<String>,
+    /// Client properties of all clients of the run.
+    pub client: ClientProperties,
     /// Path of this program.
     pub exe: PathBuf,
     /// Command line as typed.
     pub command_line: Vec<String>,
+}
+
+/// Servers and properties file for a child process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Connection<'a> {
+    pub(crate) bootstrap: &'a str,
+    pub(crate) file: Option<&'a Path>,
 }
 
 pub(crate) struct RunBroker {
@@ -30,6 +40,12 @@ pub(crate) struct RunBroker {
     pub(crate) lab: Option<Lab>,
     pub(crate) admin: Admin,
     pub(crate) bootstrap: String,
+    /// Settings of the clients in this process.
+    pub(crate) kafka: KafkaSettings,
+    /// Settings of the clients in child processes; `None`: no properties.
+    pub(crate) client_file: Option<ClientFile>,
+    /// Names of the client properties, separated by blanks.
+    pub(crate) property_names: String,
     /// Process ids; empty if the broker was not started for the run.
     pub(crate) pids: Vec<u32>,
 }
@@ -50,10 +66,18 @@ impl RunBroker {
         let bootstrap = started.or_else(|| options.bootstrap.clone());
         let bootstrap = bootstrap.unwrap_or_default();
         let brokers = lab.iter().flat_map(Lab::brokers);
+        let kafka = options.client.settings(&bootstrap)?;
+        let client_file = (!options.client.is_empty())
+            .then(|| ClientFile::write(&options.client, &bootstrap))
+            .transpose();
+        let client_file = client_file.map_err(BenchError::ClientFile)?;
         Ok(Self {
-            admin: Admin::connect(&bootstrap, ADMIN_TIMEOUT)?,
+            admin: Admin::connect(&kafka, ADMIN_TIMEOUT)?,
             pids: brokers.map(|broker| broker.pid).collect(),
             bootstrap,
+            kafka,
+            client_file,
+            property_names: options.client.names().collect::<Vec<_>>().join(" "),
             lab,
         })
     }
@@ -62,6 +86,17 @@ impl RunBroker {
     /// others.
     pub(crate) fn has_exited(&self) -> bool {
         self.pids.iter().any(|pid| has_exited(*pid))
+    }
+
+    /// Returns the arguments for the connections of a child process of Weir.
+    pub(crate) fn connection(&self) -> Connection<'_> {
+        self.connection_to(&self.bootstrap)
+    }
+
+    /// Returns the arguments for connections to other servers with the same properties.
+    pub(crate) fn connection_to<'a>(&'a self, bootstrap: &'a str) -> Connection<'a> {
+        let file = self.client_file.as_ref().map(ClientFile::path);
+        Connection { bootstrap, file }
     }
 
     /// Returns the processes that listen at the bootstrap addresses of an existing broker, if they

@@ -100,7 +100,7 @@ impl<'a> CellLog<'a> {
         match self.end_reason().or_else(skip) {
             Some(reason) => cell.status = CellStatus::Skipped { reason },
             None => {
-                cell.started_s = Some(self.context.folder.elapsed_s());
+                cell.started_s = Some(self.context.run_dir.elapsed_s());
                 if let Err(failure) = measure(&mut cell, self.observer) {
                     cell.status = failure.status();
                 }
@@ -114,7 +114,7 @@ impl<'a> CellLog<'a> {
     /// Returns the reason why no further cell can be measured.
     pub(crate) fn end_reason(&self) -> Option<String> {
         match () {
-            () if self.context.folder.is_stopped() => Some("interrupted".to_owned()),
+            () if self.context.run_dir.is_stopped() => Some("interrupted".to_owned()),
             () if self.context.broker.has_exited() => Some(BROKER_EXITED.to_owned()),
             () => None,
         }

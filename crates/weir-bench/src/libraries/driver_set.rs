@@ -193,6 +193,7 @@ mod tests {
             (buffer, json!(9)),
         ]);
         let reported = Configured {
+            client_file: false,
             effective: settings(&[
                 ("acks", json!(0)),
                 ("compression", Value::Null),
@@ -206,6 +207,7 @@ mod tests {
         note_settings(&mut listed, &producing, &reported, DriverOperation::Produce);
         let consuming = settings(&[(wait, json!(100))]);
         let reported = Configured {
+            client_file: false,
             // A consumer has no `acks` and its own buffer.
             effective: settings(&[(wait, json!(100)), ("acks", json!(1)), (buffer, json!(0))]),
             unsupported: Vec::new(),

@@ -48,10 +48,10 @@ impl StartMode {
         format!("{}.{}", self.operation().name(), self.name())
     }
 
-    /// Returns the capability that a driver needs.
-    pub(super) fn capability(self, driver: &str) -> String {
+    /// Returns the capability that a driver of `library` needs.
+    pub(super) fn capability(self, library: &str) -> String {
         let start = match self {
-            Self::Legacy if Profile::knows_metadata(driver) => Self::Metadata,
+            Self::Legacy if Profile::knows_metadata(library) => Self::Metadata,
             Self::Legacy => Self::Cold,
             other => other,
         };

@@ -25,7 +25,7 @@ impl Runner<'_> {
         let mut sample = LibrarySample {
             cell: spec.cell.name.clone(),
             driver: self.drivers[at].name().to_owned(),
-            offset_s: self.folder.elapsed_s(),
+            offset_s: self.run_dir.elapsed_s(),
             ..LibrarySample::default()
         };
         let pid = self.drivers[at].pid();
@@ -81,7 +81,7 @@ impl Runner<'_> {
                         StartMode::Warm => ProducerState::Warm,
                         StartMode::Metadata => ProducerState::Metadata,
                         StartMode::Cold => ProducerState::Cold,
-                        _ => Profile::legacy_state(self.drivers[at].name()),
+                        _ => Profile::legacy_state(&self.drivers[at].about.library),
                     },
                     per_record: is_legacy,
                 };

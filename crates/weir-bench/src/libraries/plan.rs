@@ -8,10 +8,10 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::profile::Profile;
-use crate::experiment::folder::list;
 use crate::experiment::plan_file::{
     bytes, duration, parse_whole_rate, replace_fields, some_bytes, some_duration,
 };
+use crate::experiment::run_dir::list;
 use crate::plan::{PlanError, PlanText, Rules};
 use weir_load::units::{parse_bytes, parse_count, parse_duration};
 
@@ -24,6 +24,9 @@ pub struct LibrariesPlan {
     pub(crate) question: String,
     /// Drivers by name; ratios are relative to the first.
     pub(crate) libraries: Vec<String>,
+    /// `true` if the user did not name these libraries: they are those of the built-in plan.
+    #[serde(skip)]
+    pub(crate) is_default_choice: bool,
     /// Additional drivers, each `NAME=COMMAND`.
     #[serde(default)]
     pub(crate) drivers: Vec<String>,
@@ -191,6 +194,7 @@ impl PlanText for LibrariesPlan {
     }
 
     fn replace(&mut self, new: LibrariesOverrides) {
+        self.is_default_choice &= new.libraries.is_none();
         replace_fields!(self, new; libraries, drivers, profile, value_sizes_bytes, burst_records,
             cells, repetitions, large_cell_repetitions, rates_per_s, open_loop_hold, acks, seed,
             topic_prefix, topic_template, disk_cap, command_timeout, time_limit, verify, null_test);
@@ -233,7 +237,10 @@ impl LibrariesPlan {
     /// Returns the built-in plan.
     #[cfg(test)]
     pub(super) fn built_in() -> Result<crate::plan::Valid<Self>, PlanError> {
-        crate::plan::Valid::parse(tests::BUILT_IN_TEXT, "client-libraries.toml", &|_| None)
+        match crate::plan::AnyPlan::built_in("client-libraries") {
+            Some(Ok(crate::plan::AnyPlan::Libraries(plan))) => Ok(plan),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Returns all values that must not change when a run is resumed, by name.
@@ -282,7 +289,7 @@ mod tests {
     use super::*;
     use crate::plan::Valid;
 
-    pub(super) const BUILT_IN_TEXT: &str = include_str!("../../../../plans/client-libraries.toml");
+    const BUILT_IN_TEXT: &str = include_str!("../../../../plans/client-libraries.toml");
 
     #[test]
     fn built_in_plan_has_the_full_grid() {

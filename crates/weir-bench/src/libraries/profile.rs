@@ -42,18 +42,19 @@ pub(super) struct Largest {
 }
 
 impl Profile {
-    /// Returns the settings of a driver for an operation. Only the published comparison has
-    /// different settings for producers and consumers, and for different libraries.
+    /// Returns the settings for an operation of a library, by the name in the driver's `hello`.
+    /// Only the published comparison has different settings for producers and consumers, and for
+    /// different libraries.
     pub(super) fn settings(
         self,
-        driver: &str,
+        library: &str,
         operation: DriverOperation,
         acks: i64,
         largest: Largest,
     ) -> ClientSettings {
         match self {
             Self::Fair => fair(acks, largest),
-            Self::Legacy => legacy(driver, operation, acks, largest),
+            Self::Legacy => legacy(library, operation, acks, largest),
             Self::DefaultSettings => settings(json!({"acks": acks})),
         }
     }
@@ -61,13 +62,13 @@ impl Profile {
     /// Returns `true` if the producer of a legacy cell knows its topic before the clock starts. The
     /// published program fetched the topic's metadata before starting the clock with the Java
     /// client, and afterwards with librdkafka.
-    pub(super) fn knows_metadata(driver: &str) -> bool {
-        is_java(driver)
+    pub(super) fn knows_metadata(library: &str) -> bool {
+        is_java(library)
     }
 
     /// Returns the producer's start state in cells that leave it to the profile.
-    pub(super) fn legacy_state(driver: &str) -> ProducerState {
-        match Self::knows_metadata(driver) {
+    pub(super) fn legacy_state(library: &str) -> ProducerState {
+        match Self::knows_metadata(library) {
             true => ProducerState::Metadata,
             false => ProducerState::Cold,
         }
@@ -101,8 +102,13 @@ fn fair(acks: i64, largest: Largest) -> ClientSettings {
 }
 
 /// Returns the settings of the published programs, for the Java client and for others.
-fn legacy(driver: &str, operation: DriverOperation, acks: i64, largest: Largest) -> ClientSettings {
-    let (is_java, mut all) = (is_java(driver), ClientSettings::new());
+fn legacy(
+    library: &str,
+    operation: DriverOperation,
+    acks: i64,
+    largest: Largest,
+) -> ClientSettings {
+    let (is_java, mut all) = (is_java(library), ClientSettings::new());
     let mut add = |more| all.extend(settings(more));
     if operation != DriverOperation::Consume {
         add(json!({
@@ -125,10 +131,13 @@ fn legacy(driver: &str, operation: DriverOperation, acks: i64, largest: Largest)
     all
 }
 
-/// Returns `true` for the official Java client, also as one of two drivers in an A/A test.
-fn is_java(driver: &str) -> bool {
-    driver == "java" || driver.starts_with("java-")
+/// Returns `true` for the official Java client, whatever its driver and its binding are.
+fn is_java(library: &str) -> bool {
+    library == JAVA_LIBRARY
 }
+
+/// `library` in the `hello` of drivers of the official Java client.
+const JAVA_LIBRARY: &str = "kafka-clients";
 
 /// Size of every key.
 pub(super) const KEY_BYTES: u64 = 8;
@@ -150,7 +159,7 @@ mod tests {
 
     #[test]
     fn fair_settings_are_equal_and_fit_the_burst() {
-        let java = Profile::Fair.settings("java", DriverOperation::Produce, 1, LARGEST);
+        let java = Profile::Fair.settings(JAVA_LIBRARY, DriverOperation::Produce, 1, LARGEST);
         let other = Profile::Fair.settings("franz-go", DriverOperation::Consume, 1, LARGEST);
         assert_eq!(java, other);
         for (name, value) in [
@@ -179,15 +188,15 @@ mod tests {
             value_bytes: 2_000_000,
             ..LARGEST
         };
-        let raised = Profile::Fair.settings("java", DriverOperation::Produce, 1, large);
+        let raised = Profile::Fair.settings(JAVA_LIBRARY, DriverOperation::Produce, 1, large);
         assert!(raised["max_request_bytes"].as_u64().unwrap() > 2_000_000);
     }
 
     #[test]
     fn legacy_settings_match_the_published_programs() {
-        let of = |driver, operation| Profile::Legacy.settings(driver, operation, 0, LARGEST);
+        let of = |library, operation| Profile::Legacy.settings(library, operation, 0, LARGEST);
         let (java, other) = (
-            of("java", DriverOperation::Produce),
+            of(JAVA_LIBRARY, DriverOperation::Produce),
             of("librdkafka", DriverOperation::Produce),
         );
         for settings in [&java, &other] {
@@ -203,7 +212,7 @@ mod tests {
         assert_eq!(other["max_request_bytes"], 101_000);
 
         let (java, other) = (
-            of("java", DriverOperation::Consume),
+            of(JAVA_LIBRARY, DriverOperation::Consume),
             of("librdkafka", DriverOperation::Consume),
         );
         for settings in [&java, &other] {
@@ -214,15 +223,16 @@ mod tests {
         }
         assert_eq!(java["receive_buffer_bytes"], 32 << 20);
         assert!(!other.contains_key("receive_buffer_bytes"));
-        assert_eq!(Profile::legacy_state("java"), ProducerState::Metadata);
-        assert_eq!(Profile::legacy_state("java-a"), ProducerState::Metadata);
+        assert_eq!(Profile::legacy_state(JAVA_LIBRARY), ProducerState::Metadata);
+        // The name of the driver does not matter.
+        assert_eq!(Profile::legacy_state("java"), ProducerState::Cold);
         assert_eq!(Profile::legacy_state("librdkafka"), ProducerState::Cold);
     }
 
     #[test]
     fn default_profile_sets_only_acks() {
         let settings =
-            Profile::DefaultSettings.settings("java", DriverOperation::Produce, -1, LARGEST);
+            Profile::DefaultSettings.settings(JAVA_LIBRARY, DriverOperation::Produce, -1, LARGEST);
         assert_eq!(settings.len(), 1);
         assert_eq!(settings["acks"], -1);
         for &profile in Profile::ALL {

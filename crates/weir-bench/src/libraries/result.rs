@@ -4,23 +4,26 @@ use std::collections::BTreeSet;
 
 use weir_stats::libraries;
 use weir_stats::run::{
-    Libraries, LibraryDriver, LibrarySample, Run, SettingGroup, ThresholdResult,
+    Libraries, LibraryDriver, LibrarySample, Run, RunOutcome, SettingGroup, ThresholdResult,
+    ThresholdStatus,
 };
 
 use super::cpu_affinity::Cores;
 use super::grid::LibraryCellSpec;
 use super::journal::{CONFIGURATION, DRIVERS, SAMPLES};
+use super::pack::PACKED;
 use super::plan::LibrariesPlan;
 use super::profile::{DriverOperation, Profile};
 use super::run_end::{RunEnd, RunResult};
-use crate::experiment::folder::{file, list, outcome, placement};
+use crate::experiment::run_dir::{file, list, outcome, placement};
+use crate::plan::bars;
 use crate::{BenchOptions, environment};
 
 /// Facts about a run other than its samples.
 pub(super) struct RunFacts<'a> {
     pub(super) plan: &'a LibrariesPlan,
     pub(super) options: &'a BenchOptions,
-    pub(super) bootstrap: &'a str,
+    pub(super) cluster: SettingGroup,
     pub(super) cores: Option<Cores>,
     pub(super) is_resumed: bool,
     pub(super) cells: &'a [LibraryCellSpec],
@@ -45,9 +48,12 @@ pub(super) fn run(described: Run, facts: RunFacts<'_>, samples: Vec<LibrarySampl
         .iter()
         .filter_map(|driver| warning(driver, &samples));
     run.warnings.extend(warnings);
-    let drivers_dir = "commands and output of each driver, and its standard error";
+    let drivers_dir = "commands and responses of each driver (compressed), and its standard error";
     run.files = vec![
-        file(SAMPLES, "one line per repetition and driver, as measured"),
+        file(
+            format!("{SAMPLES}{PACKED}"),
+            "one line per repetition and driver, as measured",
+        ),
         file(CONFIGURATION, "values that must not change for --resume"),
         file(format!("{DRIVERS}/"), drivers_dir),
     ];
@@ -55,6 +61,7 @@ pub(super) fn run(described: Run, facts: RunFacts<'_>, samples: Vec<LibrarySampl
         profile: facts.plan.profile.name().to_owned(),
         cells: facts.cells.iter().map(|spec| spec.cell.clone()).collect(),
         samples,
+        distributions_file: None,
         aa_test: facts.plan.null_test,
         drivers: facts.drivers,
     });
@@ -69,8 +76,7 @@ fn settings(facts: &RunFacts<'_>) -> Vec<SettingGroup> {
     });
     let load = load
         .with("disk_cap_bytes", plan.disk_cap)
-        .with("command_timeout_s", plan.command_timeout.as_secs_f64())
-        .with("bootstrap.servers", facts.bootstrap);
+        .with("command_timeout_s", plan.command_timeout.as_secs_f64());
     let mut processes = SettingGroup::new("processes").with("optimized", !cfg!(debug_assertions));
     if let Some(average) = environment::load_average() {
         processes = processes.with("load_average_after", average);
@@ -81,7 +87,7 @@ fn settings(facts: &RunFacts<'_>) -> Vec<SettingGroup> {
             .with("driver_cores", list(&cores.drivers))
             .with("own_cores", list(&cores.own));
     }
-    vec![load, processes]
+    vec![load, facts.cluster.clone(), processes]
 }
 
 fn notes(facts: &RunFacts<'_>) -> Vec<String> {
@@ -103,22 +109,26 @@ fn notes(facts: &RunFacts<'_>) -> Vec<String> {
             driver.name, driver.binding
         ));
     }
+    for driver in drivers.iter().filter(|driver| driver.is_not_run()) {
+        let reason = driver.failed.as_deref().unwrap_or_default();
+        notes.push(format!("{} was not run here: {reason}", driver.name));
+    }
     let missing = drivers.iter().filter_map(|driver| {
-        let needed = cells.iter().map(|spec| spec.mode.capability(&driver.name));
+        let needed = cells
+            .iter()
+            .map(|spec| spec.mode.capability(&driver.library));
         let missing = needed.filter(|capability| !driver.capabilities.contains(capability));
         let missing: BTreeSet<String> = missing.collect();
         let is_known = !driver.capabilities.is_empty() && !missing.is_empty();
         let missing = Vec::from_iter(missing).join(", ");
         is_known.then(|| format!("{} does not support {missing}", driver.name))
     });
-    let has_dotnet = drivers
-        .iter()
-        .any(|driver| driver.name.starts_with("dotnet"));
+    let has_jni = drivers.iter().any(|driver| driver.binding.contains("KNet"));
     let mut note = |applies: bool, text: &str| notes.extend(applies.then(|| text.to_owned()));
     note(
-        !has_dotnet,
-        "no library ran on .NET: the published comparison includes calls through JNI, whose cost \
-         is not part of the Java client's results here",
+        !has_jni,
+        "no library crossed from .NET into a Java VM: the published comparison includes calls \
+         through JNI, whose cost is not part of the Java client's results here",
     );
     missing.for_each(|text| note(true, &text));
     note(
@@ -155,7 +165,7 @@ fn legacy_notes(notes: &mut Vec<String>, cells: &[LibraryCellSpec], drivers: &[L
         notes.push(text.to_owned());
     }
     for driver in drivers.iter().filter(|driver| !driver.library.is_empty()) {
-        let start = match Profile::knows_metadata(&driver.name) {
+        let start = match Profile::knows_metadata(&driver.library) {
             true => "knows the topic before its clock starts, like the published Java program",
             false => {
                 "starts its clock with a new producer without metadata, like the published \
@@ -174,6 +184,8 @@ fn warning(driver: &LibraryDriver, samples: &[LibrarySample]) -> Option<String> 
         .filter(|sample| sample.driver == *name)
         .count();
     match (&driver.failed, measured) {
+        // It is a note.
+        (Some(_), _) if driver.is_not_run() => None,
         (Some(reason), 0) => Some(format!("{name} took no part: {reason}")),
         (Some(reason), _) => Some(format!(
             "{name} was given up after {measured} repetitions: {reason}"
@@ -218,25 +230,36 @@ pub(super) fn conclude(run: &mut Run, ended: &RunResult) {
         Some(_) => format!("Ended early. {verdict}"),
         None => verdict,
     };
-    run.outcome = outcome(run, is_interrupted, has_figures && ended.is_ok());
+    let is_complete = libraries::is_complete(found);
+    run.outcome = match outcome(run, is_interrupted, has_figures && ended.is_ok()) {
+        RunOutcome::Complete | RunOutcome::ThresholdFailed if !is_complete => {
+            RunOutcome::Incomplete
+        }
+        other => other,
+    };
 }
 
 /// Returns the limit of an A/A test: at most few significant differences.
 fn null_limit(found: &Libraries) -> Option<ThresholdResult> {
     let headline = libraries::aa_test(found).headline;
     let (actual, intervals) = (headline.share(), headline.intervals());
+    // 95 % intervals miss in one of 20 cells on average.
+    let share_min = bars::at_least("libraries-aa-share");
     found.aa_test.then(|| ThresholdResult {
-        expression: format!("share of intervals that contain 100 % >= {NULL_SHARE}"),
+        expression: format!("share of intervals that contain 100 % >= {share_min}"),
         scope: format!("{intervals} cells of one library against itself"),
         actual,
-        limit: NULL_SHARE,
+        limit: share_min,
         unit: "share".to_owned(),
-        passed: actual.is_some_and(|share| share >= NULL_SHARE),
+        status: actual.map_or(ThresholdStatus::NotChecked, |share| {
+            ThresholdStatus::of(share >= share_min)
+        }),
+        reason: actual
+            .is_none()
+            .then(|| "no cell has an interval".to_owned()),
     })
 }
 
-/// Minimum share. 95 % intervals miss in one of 20 cells on average.
-const NULL_SHARE: f64 = 0.9;
 /// `fetch.min.bytes` of the legacy profile.
 const FETCH_MIN_BYTES: u64 = 100_000;
 
@@ -247,8 +270,8 @@ mod tests {
     use super::super::grid;
     use super::super::plan::LibrariesOverrides;
     use super::*;
-    use crate::experiment::folder::bare_run;
-    use weir_stats::run::RunOutcome;
+    use crate::experiment::run_dir::bare_run;
+    use weir_load::kafka::ClientProperties;
 
     fn driver(name: &str, failed: Option<&str>) -> LibraryDriver {
         LibraryDriver {
@@ -264,23 +287,34 @@ mod tests {
     }
 
     fn concluded(overrides: LibrariesOverrides, values: &[(&str, f64)], ended: RunResult) -> Run {
+        let drivers = vec![driver("a", None), driver("b", Some("timed out"))];
+        concluded_with(drivers, overrides, values, ended)
+    }
+
+    fn concluded_with(
+        drivers: Vec<LibraryDriver>,
+        overrides: LibrariesOverrides,
+        values: &[(&str, f64)],
+        ended: RunResult,
+    ) -> Run {
         let plan = LibrariesPlan::built_in().unwrap();
         let plan = plan.with(overrides, "test").unwrap();
         let cells = grid::cells(&plan).unwrap();
         let options = BenchOptions {
             out: PathBuf::new(),
             bootstrap: None,
+            client: ClientProperties::default(),
             exe: PathBuf::new(),
             command_line: Vec::new(),
         };
         let facts = RunFacts {
             plan: &plan,
             options: &options,
-            bootstrap: "127.0.0.1:1",
+            cluster: SettingGroup::new("cluster"),
             cores: None,
             is_resumed: false,
             cells: &cells,
-            drivers: vec![driver("a", None), driver("b", Some("timed out"))],
+            drivers,
         };
         let samples = (0..8).flat_map(|repetition| {
             let cell = cells[0].cell.name.clone();
@@ -312,7 +346,7 @@ mod tests {
     #[test]
     fn failed_driver_gives_a_warning_only() {
         let run = concluded(one_cell(), &[("a", 100.0), ("b", 200.0)], Ok(()));
-        assert_eq!(run.outcome, RunOutcome::Passed);
+        assert_eq!(run.outcome, RunOutcome::Complete);
         assert_eq!(
             run.warnings,
             ["b was given up after 8 repetitions: timed out"]
@@ -325,6 +359,42 @@ mod tests {
         );
         // The run survives serialization.
         assert_eq!(Run::from_json(&run.to_json()).unwrap(), run);
+    }
+
+    #[test]
+    fn absent_library_makes_the_run_incomplete() {
+        let run = concluded(one_cell(), &[("a", 100.0)], Ok(()));
+        assert_eq!(run.outcome, RunOutcome::Incomplete);
+        let expected = "Nothing was measured except a. Requested, but took no part: b.";
+        assert_eq!(run.verdict, expected);
+        assert_eq!(run.warnings, ["b took no part: timed out"]);
+        let same = LibrariesOverrides {
+            null_test: Some(true),
+            ..one_cell()
+        };
+        let same = concluded(same, &[("a", 100.0)], Ok(()));
+        assert_eq!(same.outcome, RunOutcome::Incomplete);
+    }
+
+    #[test]
+    fn library_of_the_built_in_plan_may_be_missing() {
+        let missing = LibraryDriver {
+            optional: true,
+            library: String::new(),
+            ..driver("go", Some("not built: go was not found"))
+        };
+        let drivers = vec![driver("a", None), driver("b", None), missing];
+        let values = [("a", 100.0), ("b", 200.0)];
+        let run = concluded_with(drivers, one_cell(), &values, Ok(()));
+        assert_eq!(run.outcome, RunOutcome::Complete);
+        assert!(run.warnings.is_empty(), "{:?}", run.warnings);
+        assert!(
+            run.verdict.ends_with("Not run here: go."),
+            "{}",
+            run.verdict
+        );
+        let note = "go was not run here: not built: go was not found".to_owned();
+        assert!(run.notes.contains(&note), "{:?}", run.notes);
     }
 
     #[test]
@@ -355,7 +425,7 @@ mod tests {
         let differs = concluded(null_test(), &[("a", 100.0), ("b", 200.0)], Ok(()));
         assert_eq!(differs.outcome, RunOutcome::ThresholdFailed);
         let same = concluded(null_test(), &[("a", 100.0), ("b", 100.0)], Ok(()));
-        assert_eq!(same.outcome, RunOutcome::Passed, "{:?}", same.thresholds);
+        assert_eq!(same.outcome, RunOutcome::Complete, "{:?}", same.thresholds);
     }
 
     #[test]

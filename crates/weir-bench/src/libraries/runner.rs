@@ -10,6 +10,7 @@ use weir_stats::run::LibrarySample;
 
 use super::disk::Disk;
 use super::driver_set::{DriverHandle, note_settings};
+use super::estimate::{TimeLeft, cell_time, length};
 use super::grid::LibraryCellSpec;
 use super::host_usage::HostUsage;
 use super::job::{self, TopicJob};
@@ -19,12 +20,14 @@ use super::profile::{DriverOperation, Largest, Profile};
 use super::run_end::{CommandFailure, CommandResult, RunEnd, RunResult};
 use super::topics::TopicNames;
 use crate::Observer;
-use crate::experiment::{RunBroker, RunFolder, turns};
+use crate::experiment::{RunBroker, RunDir, turns};
 
 pub(super) struct Runner<'a> {
     pub(super) plan: &'a LibrariesPlan,
-    pub(super) folder: &'a RunFolder<'a>,
+    pub(super) run_dir: &'a RunDir<'a>,
     pub(super) broker: &'a RunBroker,
+    /// Client properties for the drivers, if there are any.
+    pub(super) client_file: Option<PathBuf>,
     pub(super) cells: Vec<LibraryCellSpec>,
     pub(super) drivers: Vec<DriverHandle>,
     pub(super) journal: RunJournal,
@@ -36,6 +39,7 @@ pub(super) struct Runner<'a> {
     pub(super) is_resumed: bool,
     pub(super) largest: Largest,
     pub(super) began: Instant,
+    pub(super) left: TimeLeft,
     /// Number of rejections by cell and driver.
     pub(super) rejections: BTreeMap<(usize, usize), u32>,
 }
@@ -43,7 +47,10 @@ pub(super) struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// Runs all jobs. Results are in the journal, even after an error.
     pub(super) fn run_all(&mut self, observer: &mut dyn Observer) -> RunResult {
-        for job in job::jobs(self.plan.profile, &self.cells) {
+        let jobs = job::jobs(self.plan.profile, &self.cells);
+        let times: Vec<Duration> = jobs.iter().map(|job| self.estimate(job)).collect();
+        self.left = TimeLeft::new(times.iter().sum());
+        for (job, time) in jobs.into_iter().zip(times) {
             for step in job.steps.clone() {
                 observer.cell(step + 1, self.cells.len(), &self.cells[step].cell.name);
             }
@@ -68,8 +75,22 @@ impl<'a> Runner<'a> {
                     None => observer.note(&self.result_line(step)),
                 }
             }
+            self.left.complete(time);
+            if let Some(left) = self.left.estimate().filter(|left| *left >= SHOWN_LEFT_MIN) {
+                observer.note(&format!("about {} left (estimated)", length(left)));
+            }
         }
         Ok(())
+    }
+
+    /// Returns the estimated time of the repetitions that are still to be measured.
+    fn estimate(&self, job: &TopicJob) -> Duration {
+        let all = self.cells[job.steps.start].cell.repetitions.max(1);
+        let pending = self.pending_repetitions(job).len() as f64 / f64::from(all);
+        let drivers = self.drivers_of(job).count();
+        let steps = self.cells[job.steps.clone()].iter();
+        let times = steps.map(|spec| cell_time(spec, self.plan.profile, drivers));
+        times.sum::<Duration>().mul_f64(pending)
     }
 
     /// Returns the names of the drivers that can run a part of the job.
@@ -79,7 +100,7 @@ impl<'a> Runner<'a> {
     }
 
     pub(super) fn can_run(&self, handle: &DriverHandle, step: usize) -> bool {
-        handle.can(&self.cells[step].mode.capability(handle.name()))
+        handle.can(&self.cells[step].mode.capability(&handle.about.library))
     }
 
     /// Returns the repetitions of a job that at least one driver has not completed.
@@ -114,7 +135,7 @@ impl<'a> Runner<'a> {
     fn run_shared(&mut self, job: &TopicJob, left: &[u32]) -> RunResult<Option<String>> {
         let spec = self.cells[job.steps.start].clone();
         let each = spec.disk_bytes();
-        if self.disk.capacity(each, 1, self.folder.stop).topics == 0 {
+        if self.disk.capacity(each, 1, self.run_dir.stop).topics == 0 {
             return Ok(Some(self.no_space_reason(each)));
         }
         let topic = self.names.topic(&spec, SHARED, 0);
@@ -146,7 +167,7 @@ impl<'a> Runner<'a> {
             }
             let count = drivers.len() as u64;
             let wanted = count * left.len() as u64;
-            let capacity = self.disk.capacity(each, wanted, self.folder.stop);
+            let capacity = self.disk.capacity(each, wanted, self.run_dir.stop);
             let (now, later) = left.split_at(job::chunk(left.len(), count, capacity.topics));
             if now.is_empty() {
                 let reason = self.no_space_reason(each.saturating_mul(count));
@@ -274,14 +295,15 @@ impl<'a> Runner<'a> {
 
     /// Configures the clients that a driver creates from now on for `operation`.
     pub(super) fn configure(&mut self, at: usize, operation: DriverOperation) -> CommandResult {
-        let (plan, name) = (self.plan, self.drivers[at].name());
+        let (plan, library) = (self.plan, &self.drivers[at].about.library);
         let (profile, acks) = (plan.profile, plan.acks);
-        let settings = profile.settings(name, operation, acks, self.largest);
+        let settings = profile.settings(library, operation, acks, self.largest);
         if self.drivers[at].settings.as_ref() == Some(&settings) {
             return Ok(Ok(()));
         }
         let request = Configure {
             bootstrap: self.broker.bootstrap.clone(),
+            client_file: self.client_file.clone(),
             profile: plan.profile.name().to_owned(),
             settings,
         };
@@ -297,7 +319,7 @@ impl<'a> Runner<'a> {
     pub(super) fn limit(&self, within: Duration) -> CommandLimit<'a> {
         CommandLimit {
             timeout: within,
-            stop: self.folder.stop,
+            stop: self.run_dir.stop,
         }
     }
 
@@ -357,7 +379,7 @@ impl<'a> Runner<'a> {
     }
 
     pub(super) fn check_stop(&self) -> RunResult {
-        match self.folder.is_stopped() {
+        match self.run_dir.is_stopped() {
             true => Err(RunEnd::Interrupted),
             false => Ok(()),
         }
@@ -367,7 +389,9 @@ impl<'a> Runner<'a> {
     fn result_line(&self, step: usize) -> String {
         let cell = &self.cells[step].cell;
         let quantity = headline(self.plan.profile.name(), cell);
-        let medians = self.drivers.iter().map(|handle| {
+        let drivers = self.drivers.iter();
+        let started = drivers.filter(|handle| !handle.about.library.is_empty());
+        let medians = started.map(|handle| {
             let name = handle.name();
             let samples = self.journal.samples.iter().filter(|sample| {
                 sample.cell == cell.name && sample.driver == name && sample.invalid.is_empty()
@@ -383,6 +407,8 @@ impl<'a> Runner<'a> {
     }
 }
 
+/// Minimum time left that is reported.
+const SHOWN_LEFT_MIN: Duration = Duration::from_secs(60);
 /// Number of rejections after which a driver no longer gets a cell.
 const REJECTIONS_MAX: u32 = 3;
 /// Replaces the driver's name in topics that all drivers read.

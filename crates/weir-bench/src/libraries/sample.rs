@@ -12,6 +12,7 @@ pub(super) fn produced(sample: &mut LibrarySample, request: &ProduceCommand, rep
     sample.delivered_us = Some(us(marks.t0, marks.t2));
     sample.create_us = reported.create_us;
     sample.send_calls_us = reported.send_us;
+    sample.jni_calls = reported.jni_calls;
     sample.cpu_us = reported.cpu_us;
     let delivered = &reported.delivered;
     records(sample, &request.burst, delivered.acked, delivered);
@@ -26,6 +27,7 @@ pub(super) fn consumed(sample: &mut LibrarySample, reported: &Consumed) {
     sample.commit_us = marks.s4.map(|s4| us(marks.s3, s4));
     sample.cpu_us = reported.cpu_us;
     sample.drain_cpu_us = Some(reported.drain_cpu_us);
+    sample.jni_calls = reported.jni_calls;
     sample.records = reported.got;
     sample.bytes = reported.bytes;
     sample.failed = reported.bad;
@@ -46,6 +48,7 @@ pub(super) fn round_tripped(
     sample.delivered_us = Some(us(marks.t0, marks.t2));
     sample.roundtrip_us = Some(us(marks.t0, marks.r1));
     sample.cpu_us = reported.cpu_us;
+    sample.jni_calls = reported.jni_calls;
     records(sample, &request.burst, got, &reported.delivered);
     sample.latency = Some(reported.latency);
     if got != acked {
@@ -163,6 +166,7 @@ mod tests {
     fn timestamps_become_durations() {
         let mut sample = LibrarySample::default();
         let reported = Produced {
+            jni_calls: Some(3960),
             marks: ProduceMarks {
                 t0: 1_000,
                 t1: 2_500_000,
@@ -188,6 +192,7 @@ mod tests {
             (Some(2499.0), Some(9000.0))
         );
         assert_eq!((sample.records, sample.bytes), (990, 990 * 108));
+        assert_eq!(sample.jni_calls, Some(3960));
         assert_eq!(
             sample.invalid,
             ["10 records were not delivered: queue full"]
@@ -195,6 +200,7 @@ mod tests {
 
         let mut sample = LibrarySample::default();
         let mut reported = Consumed {
+            jni_calls: None,
             marks: ConsumeMarks {
                 s0: 0,
                 s1: 1_000_000,
@@ -229,6 +235,7 @@ mod tests {
 
     fn open(sent_ns: u64, late_us: u64) -> LibrarySample {
         let reported = RoundTripped {
+            jni_calls: None,
             marks: RoundTripMarks {
                 t0: 0,
                 t1: sent_ns,

@@ -8,6 +8,7 @@ use weir_drivers::{
 use super::grid::{LibraryCellSpec, StartMode};
 use super::plan::WarmUpPlan;
 use super::profile::{DriverOperation, Largest, Profile};
+use super::requested::HELPER;
 use super::run_end::{CommandFailure, RunEnd, RunResult};
 use super::runner::Runner;
 use crate::Observer;
@@ -49,6 +50,10 @@ impl Runner<'_> {
             return Ok(());
         }
         for at in 0..self.drivers.len() {
+            if self.drivers[at].pid().is_none() {
+                // The reason was reported when it did not start.
+                continue;
+            }
             let mut costs: Vec<f64> = Vec::new();
             while self.drivers[at].pid().is_some()
                 && !is_warm(&costs, &plan)
@@ -131,10 +136,11 @@ impl Runner<'_> {
             records: spec.cell.records,
             bytes: spec.bytes(),
         };
-        let program = DriverProgram::built_in(&self.folder.options.exe).renamed(HELPER);
+        let program = DriverProgram::built_in(&self.run_dir.options.exe).renamed(HELPER);
         let limit = self.limit(self.plan.command_timeout);
         let configure = Configure {
             bootstrap: self.broker.bootstrap.clone(),
+            client_file: self.client_file.clone(),
             profile: HELPER.to_owned(),
             settings: Profile::Fair.settings(HELPER, DriverOperation::Produce, 1, largest),
         };
@@ -171,7 +177,7 @@ impl Runner<'_> {
         let (value_bytes, records) = (plan.warm_up.value_bytes, plan.warm_up.records);
         let spec = LibraryCellSpec::new(plan, StartMode::Warm, value_bytes, records);
         let each = spec.disk_bytes();
-        if self.disk.capacity(each, 1, self.folder.stop).topics == 0 {
+        if self.disk.capacity(each, 1, self.run_dir.stop).topics == 0 {
             let mb = each as f64 / 1e6;
             return Err(RunEnd::Instrument(format!(
                 "no disk space for {mb:.0} MB of warm-up: raise --disk-cap or reduce \
@@ -206,8 +212,6 @@ fn is_warm(costs: &[f64], plan: &WarmUpPlan) -> bool {
     costs.len() >= plan.rounds_min as usize && differs < plan.within_share
 }
 
-/// Name of the internal driver that is not measured; also of its files.
-pub(super) const HELPER: &str = "helper";
 const BROKER_ROUNDS: u32 = 3;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_kafka::{IngestConfig, KafkaIngest, LentRecord, SourceError, StartFrom};
+use weir_kafka::{IngestConfig, KafkaIngest, KafkaSettings, LentRecord, SourceError, StartFrom};
 use weir_lab::KafkaTools;
 use weir_stats::run::Cell;
 
@@ -21,11 +21,19 @@ pub(super) fn consume(job: OverheadJob<'_>, cell: &mut Cell) -> CellResult {
     meter.ready(ProcessRole::Consume);
     let failed = |error: SourceError| CellFailure::because(error.to_string());
     let mut source = KafkaIngest::start(&IngestConfig {
-        bootstrap_servers: job.server.address.clone(),
+        kafka: KafkaSettings {
+            bootstrap_servers: job.server.address.clone(),
+            ..job
+                .context
+                .run
+                .broker
+                .kafka
+                .clone()
+                .with_property("check.crcs", true)
+        },
         client_id: "weir-bench-consume".to_owned(),
         topics: vec![job.topic.to_owned()],
         from: StartFrom::Earliest,
-        properties: vec![("check.crcs".to_owned(), "true".to_owned())],
         ..IngestConfig::default()
     })
     .map_err(failed)?;
@@ -34,7 +42,7 @@ pub(super) fn consume(job: OverheadJob<'_>, cell: &mut Cell) -> CellResult {
     let (mut seen, mut bytes) = (0_u64, 0_u64);
     let (mut first, mut last) = (None, Instant::now());
     while seen < job.records {
-        if job.context.run.folder.is_stopped() {
+        if job.context.run.run_dir.is_stopped() {
             return Err(CellFailure::Interrupted);
         }
         if last.elapsed() > IDLE_TIMEOUT {
@@ -95,6 +103,8 @@ pub(super) fn kafka_produce(
     let mut command = kafka_tools::producer(tools, job.topic, (job.records, bytes), job.rate);
     let warm_up = (job.records as f64 * WARM_UP_SHARE) as u64;
     let properties = plan.producer.iter();
+    let connection = job.context.run.broker.connection_to(&job.server.address);
+    kafka_tools::add_client(&mut command, connection);
     command
         .args(["--bootstrap-server", &job.server.address])
         .args(["--warmup-records", &warm_up.to_string()])
@@ -126,7 +136,8 @@ pub(super) fn kafka_consume(
     cell: &mut Cell,
 ) -> CellResult {
     let group = format!("{}-{}", job.topic, cell.id());
-    let read = (job.server.address.as_str(), job.topic);
+    let connection = job.context.run.broker.connection_to(&job.server.address);
+    let read = (connection, job.topic);
     let mut command = kafka_tools::consumer(tools, read, job.records, &group);
     command.args(["--timeout", "60000"]);
     let output = run_tool(command, job, cell)?;
@@ -151,7 +162,7 @@ fn run_tool(
     cell: &mut Cell,
 ) -> CellResult<String> {
     let (context, bytes) = (job.context, job.context.plan.record_bytes);
-    let path = context.run.folder.dir.join(format!("{}.txt", cell.id()));
+    let path = context.run.run_dir.path.join(format!("{}.txt", cell.id()));
     let mut meter = CostMeter::start(job);
     let tool = (&mut meter.usage, ProcessRole::KafkaTool);
     let output = kafka_tools::run(context.run, command, &path, tool, TOOL_TIMEOUT)?;

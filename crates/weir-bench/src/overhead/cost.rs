@@ -22,8 +22,8 @@ impl CostMeter {
         let run = job.context.run;
         let mut meter = Self {
             usage: CellUsage::default(),
-            clock: run.folder.clock,
-            from_unix_ns: run.folder.clock.now_unix_ns(),
+            clock: run.run_dir.clock,
+            from_unix_ns: run.run_dir.clock.now_unix_ns(),
             next: Instant::now() + SAMPLE_INTERVAL,
         };
         let roles = [

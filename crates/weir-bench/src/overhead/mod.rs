@@ -16,7 +16,7 @@ use weir_stats::run::Cell;
 use super::figure_names::RATE;
 use super::{BenchError, BenchOptions, Finished, Observer, kafka_tools};
 use crate::experiment::turns::{self, CellFailure, CellLog, CellResult};
-use crate::experiment::{RunBroker, RunContext, RunFolder};
+use crate::experiment::{RunBroker, RunContext, RunDir};
 use crate::plan::Valid;
 use context::{ClientSide, OverheadContext, OverheadJob};
 use servers::{Server, Starter};
@@ -37,7 +37,7 @@ pub fn run(
     observer: &mut dyn Observer,
     stop: &AtomicBool,
 ) -> Result<Finished, BenchError> {
-    let folder = RunFolder::create(&plan.name, options, stop)?;
+    let run_dir = RunDir::create(&plan.name, options, stop)?;
     let own = options.bootstrap.is_none();
     let relay = own.then(servers::relay_ports).transpose()?;
     let lab_options = LabOptions {
@@ -49,9 +49,15 @@ pub fn run(
     };
     let broker = RunBroker::start(options, &lab_options, observer, stop)?;
     let run = RunContext {
-        folder: &folder,
+        run_dir: &run_dir,
         broker: &broker,
     };
+    if broker.kafka.security.tls.is_some() {
+        let mut proxied = plan.subjects.iter().filter(|it| **it != ProxyPath::Direct);
+        if let Some(subject) = proxied.next() {
+            return Err(BenchError::Encrypted(subject.name()));
+        }
+    }
     let tools = plan.kafka_tools.then(|| kafka_tools::find(run, observer));
     let tools: Option<KafkaTools> = tools.transpose()?;
     let (mut servers, notes) = Starter { run, relay }.start_all(plan)?;
@@ -66,15 +72,15 @@ pub fn run(
     let mut run = result::describe(context);
     run.cells = cells;
     run.notes = notes;
-    result::conclude(&mut run, plan, folder.is_stopped());
-    folder.finish(run, broker)
+    result::conclude(&mut run, plan, run_dir.is_stopped());
+    run_dir.finish(run, broker)
 }
 
 /// Puts load on a new broker and on each subject, so that their hot paths are compiled before the
 /// first cell.
 fn warm_up_broker(context: OverheadContext<'_>, servers: &[Server], observer: &mut dyn Observer) {
     let records = context.plan.broker_warm_up_records;
-    if records == 0 || context.run.folder.is_stopped() {
+    if records == 0 || context.run.run_dir.is_stopped() {
         return;
     }
     observer.note(&format!("warming up with {records} records"));
@@ -96,13 +102,45 @@ fn warm_up_broker(context: OverheadContext<'_>, servers: &[Server], observer: &m
     }
 }
 
+/// A load: what the client does, and its rate (`None`: the maximum).
+type Load = (ClientSide, Option<u64>);
+
 /// Runs every load through every subject in each repetition, in rotation, so that aftereffects of
-/// one do not always hit the same next subject.
+/// one do not always hit the same next subject. Then repeats what undecided limits need.
 fn run_cells(
     context: OverheadContext<'_>,
     servers: &mut [Server],
     observer: &mut dyn Observer,
 ) -> Vec<Cell> {
+    let plan = context.plan;
+    let loads = loads(context);
+    let count = plan.repetitions as usize * loads.len() * servers.len();
+    let all: Vec<usize> = (0..servers.len()).collect();
+    let mut log = CellLog::new(context.run, observer, result::line, count);
+    for repetition in 0..plan.repetitions {
+        run_repetition(context, &mut log, servers, (&loads, &all), repetition);
+    }
+    for repetition in plan.repetitions..plan.repetitions_max {
+        let undecided = result::undecided(plan, &log.cells);
+        if undecided.is_empty() || log.end_reason().is_some() {
+            break;
+        }
+        let is_needed = |load: &&Load| undecided.iter().any(|limit| limit.needs(**load));
+        let loads: Vec<Load> = loads.iter().filter(is_needed).copied().collect();
+        let is_compared = |at: &usize| undecided.iter().any(|it| it.compares(&servers[*at].name));
+        let subjects: Vec<usize> = all.iter().copied().filter(is_compared).collect();
+        log.observer.note(&format!(
+            "{} limits are undecided: repetition {} of at most {}",
+            undecided.len(),
+            repetition + 1,
+            plan.repetitions_max
+        ));
+        run_repetition(context, &mut log, servers, (&loads, &subjects), repetition);
+    }
+    log.cells
+}
+
+fn loads(context: OverheadContext<'_>) -> Vec<Load> {
     let plan = context.plan;
     let is_run = |side: &ClientSide| match side {
         ClientSide::Produce => true,
@@ -111,58 +149,63 @@ fn run_cells(
         ClientSide::KafkaConsume => plan.consume && context.tools.is_some(),
     };
     let sides = ClientSide::ALL.iter().copied().filter(is_run);
-    let loads: Vec<(ClientSide, Option<u64>)> = sides
+    sides
         .flat_map(|side| plan.rates(side.produces()).map(move |rate| (side, rate)))
-        .collect();
-    let count = plan.repetitions as usize * loads.len() * servers.len();
-    let all: Vec<usize> = (0..servers.len()).collect();
-    let mut log = CellLog::new(context.run, observer, result::line, count);
-    for repetition in 0..plan.repetitions {
-        // The consumers read one of the topics that were written at the maximum rate.
-        let mut to_read: Option<String> = None;
-        for &(side, rate) in &loads {
-            for at in turns::order(&all, repetition as usize) {
-                let server = &mut servers[at];
-                let number = u64::from(repetition) + 1;
-                let cell = empty_cell(plan, side, server, rate, number);
-                let has_exited = server.exit_reason();
-                let skip = has_exited.map(|tail| format!("{} has exited: {tail}", server.name));
-                let mut written = None;
-                let cell = log.turn(
-                    cell,
-                    || skip,
-                    |cell, _| {
-                        let absent = "no topic was written that could be read";
-                        let topic = match side.produces() {
-                            true => &*written.insert(context.new_topic(&cell.id())?),
-                            false => {
-                                let absent = || CellFailure::because(absent);
-                                to_read.as_ref().ok_or_else(absent)?
-                            }
-                        };
-                        let job = OverheadJob {
-                            context,
-                            server,
-                            topic,
-                            records: plan.records_at(rate),
-                            rate,
-                        };
-                        measure(side, job, cell)
-                    },
-                );
-                let is_complete = side == ClientSide::Produce && rate.is_none() && cell.is_valid();
-                match written {
-                    Some(topic) if is_complete && to_read.is_none() => to_read = Some(topic),
-                    Some(topic) => context.run.broker.delete_topic(&topic),
-                    None => {}
-                }
+        .collect()
+}
+
+/// Runs `loads` through the servers at the given indexes once.
+fn run_repetition(
+    context: OverheadContext<'_>,
+    log: &mut CellLog<'_>,
+    servers: &mut [Server],
+    (loads, subjects): (&[Load], &[usize]),
+    repetition: u32,
+) {
+    let plan = context.plan;
+    // The consumers read one of the topics that were written at the maximum rate.
+    let mut to_read: Option<String> = None;
+    for &(side, rate) in loads {
+        for at in turns::order(subjects, repetition as usize) {
+            let server = &mut servers[at];
+            let number = u64::from(repetition) + 1;
+            let cell = empty_cell(plan, side, server, rate, number);
+            let has_exited = server.exit_reason();
+            let skip = has_exited.map(|tail| format!("{} has exited: {tail}", server.name));
+            let mut written = None;
+            let cell = log.turn(
+                cell,
+                || skip,
+                |cell, _| {
+                    let absent = "no topic was written that could be read";
+                    let topic = match side.produces() {
+                        true => &*written.insert(context.new_topic(&cell.id())?),
+                        false => {
+                            let absent = || CellFailure::because(absent);
+                            to_read.as_ref().ok_or_else(absent)?
+                        }
+                    };
+                    let job = OverheadJob {
+                        context,
+                        server,
+                        topic,
+                        records: plan.records_at(rate),
+                        rate,
+                    };
+                    measure(side, job, cell)
+                },
+            );
+            let is_complete = side == ClientSide::Produce && rate.is_none() && cell.is_valid();
+            match written {
+                Some(topic) if is_complete && to_read.is_none() => to_read = Some(topic),
+                Some(topic) => context.run.broker.delete_topic(&topic),
+                None => {}
             }
         }
-        if let Some(topic) = to_read {
-            context.run.broker.delete_topic(&topic);
-        }
     }
-    log.cells
+    if let Some(topic) = to_read {
+        context.run.broker.delete_topic(&topic);
+    }
 }
 
 fn measure(side: ClientSide, job: OverheadJob<'_>, cell: &mut Cell) -> CellResult {

@@ -28,6 +28,9 @@ pub struct OverheadPlan {
     pub(crate) external_proxies: BTreeMap<String, String>,
     /// Number of times every cell runs; the subjects alternate.
     pub(crate) repetitions: u32,
+    /// Maximum number of repetitions of cells whose limit is undecided after `repetitions`.
+    #[serde(default)]
+    pub(crate) repetitions_max: u32,
     /// Records of each cell without a rate.
     pub(crate) records: u64,
     /// Bytes per value.
@@ -105,6 +108,9 @@ pub struct OverheadOverrides {
     /// Repetitions of each cell
     #[arg(long, value_name = "COUNT")]
     pub repetitions: Option<u32>,
+    /// Repetitions at most if a limit is undecided after the first [default: none]
+    #[arg(long, value_name = "COUNT", help_heading = HEADING)]
+    pub repetitions_max: Option<u32>,
     /// Records of each cell without a rate
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub records: Option<u64>,
@@ -130,9 +136,9 @@ pub struct OverheadOverrides {
     #[arg(long = "record-size", value_name = "BYTES", value_parser = parse_count,
           help_heading = HEADING)]
     pub record_bytes: Option<u64>,
-    /// Producer property of Apache Kafka; repeatable
-    #[arg(id = "kafka_properties", long = "kafka-property", value_name = "KEY=VALUE",
-          value_parser = key_value, help_heading = HEADING)]
+    /// Producer properties of Apache Kafka: those of --kafka-property that do not concern the
+    /// connection.
+    #[arg(skip)]
     #[serde(skip)]
     pub producer: Vec<(String, String)>,
     /// Paths to the broker: direct, relay, pass-through, lower-case
@@ -161,8 +167,11 @@ impl PlanText for OverheadPlan {
         if let Some(rates) = new.rates_per_s {
             self.rates_per_s = rates.into_iter().filter(|rate| *rate > 0).collect();
         }
-        replace_fields!(self, new; subjects, repetitions, records, record_bytes, rate_hold,
-            warm_up, kafka_tools, broker_warm_up_records);
+        if new.repetitions.is_some() {
+            self.repetitions_max = 0;
+        }
+        replace_fields!(self, new; subjects, repetitions, repetitions_max, records, record_bytes,
+            rate_hold, warm_up, kafka_tools, broker_warm_up_records);
     }
 
     fn require(self, rules: &Rules<'_>) -> Result<Self, PlanError> {
@@ -250,6 +259,9 @@ pub(super) mod tests {
             }
             assert!(limit.at_most.is_some() != limit.lower_bound_at_least.is_some());
         }
+        let has_lower_bound = |it: &FigureLimit| it.lower_bound_at_least.is_some();
+        assert!(plan.limits.iter().any(has_lower_bound));
+        assert!(plan.repetitions_max > plan.repetitions);
         let quick = plan.quick("quick").unwrap();
         assert!(quick.repetitions >= 3 && quick.repetitions < plan.repetitions);
         let five_minutes = Duration::from_secs(300);

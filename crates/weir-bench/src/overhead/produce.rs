@@ -68,7 +68,8 @@ pub(super) fn run(job: OverheadJob<'_>, cell: &mut Cell) -> CellResult {
 /// producer needs those of librdkafka.
 fn arguments(job: OverheadJob<'_>) -> WorkerArgs {
     let plan = job.context.plan;
-    let mut args = WorkerArgs::topic("produce", &job.server.address, job.topic)
+    let connection = job.context.run.broker.connection_to(&job.server.address);
+    let mut args = WorkerArgs::topic("produce", connection, job.topic)
         .with("--kind", "base")
         .with("--producers", 1)
         // A value starts with a timestamp and the producer's name.

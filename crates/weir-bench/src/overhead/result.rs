@@ -6,15 +6,19 @@ use std::fmt::Write as _;
 
 use weir_stats::compare;
 use weir_stats::interval::{self, Estimate};
-use weir_stats::run::{Cell, CellStatus, Run, RunFile, RunOutcome, SettingGroup, ThresholdResult};
+use weir_stats::run::{
+    Cell, CellStatus, Run, RunFile, RunOutcome, SettingGroup, ThresholdCounts, ThresholdResult,
+    ThresholdStatus,
+};
 
 use super::context::{ClientSide, OverheadContext};
 use super::cost::{CPU_PER_GB, PROXY, RSS};
 use super::plan::{FigureLimit, OverheadPlan};
 use super::servers::Server;
-use crate::experiment::folder::{self, file, list, placement};
+use crate::experiment::run_dir::{self, file, list, placement};
 use crate::experiment::turns::{CellFailure, CellResult};
 use crate::figure_names::RATE;
+use crate::settings;
 
 /// Returns an error if a proxy used no CPU time while records were sent through it: the clients
 /// bypassed it.
@@ -33,8 +37,8 @@ pub(super) fn check_not_bypassed(server: &Server, cell: &Cell) -> CellResult {
 pub(super) fn describe(context: OverheadContext<'_>) -> Run {
     let (plan, broker) = (context.plan, context.run.broker);
     let about = [plan.name.as_str(), &plan.title, &plan.question];
-    let folder = context.run.folder;
-    let mut run = folder.describe(about, plan.reference.as_ref(), broker);
+    let run_dir = context.run.run_dir;
+    let mut run = run_dir.describe(about, plan.reference.as_ref(), broker);
     run.placement = vec![
         placement("broker", "Apache Kafka, one partition, one replica"),
         placement(PROXY, "proxy or relay; none for the subject direct"),
@@ -46,8 +50,8 @@ pub(super) fn describe(context: OverheadContext<'_>) -> Run {
         .with("record_bytes", plan.record_bytes)
         .with("rates_per_s", list(&plan.rates_per_s))
         .with("rate_hold_s", plan.rate_hold.as_secs_f64())
-        .with("warm_up_s", plan.warm_up.as_secs_f64())
-        .with("bootstrap.servers", &broker.bootstrap);
+        .with("warm_up_s", plan.warm_up.as_secs_f64());
+    let load = settings::cluster(load, broker);
     let producer = plan.producer.iter();
     let producer = producer.fold(SettingGroup::new("producer"), |group, (name, value)| {
         group.with(name, value)
@@ -67,7 +71,7 @@ pub(super) fn conclude(run: &mut Run, plan: &OverheadPlan, interrupted: bool) {
     run.warnings.extend(warnings::of(run));
     let mut cells = run.cells.iter();
     let has_figures = cells.any(|cell| cell.figures.contains_key("records_per_s"));
-    run.outcome = folder::outcome(run, interrupted, has_figures);
+    run.outcome = run_dir::outcome(run, interrupted, has_figures);
     run.verdict = verdict(run);
 }
 
@@ -118,7 +122,7 @@ fn difference(own: &[(u64, f64)], base: &[(u64, f64)]) -> Option<Estimate> {
     })
 }
 
-/// Evaluates a limit; `None` if its subjects were not part of the run.
+/// Evaluates a limit; `None` if the limit itself names no other subject or no bound.
 fn check(limit: &FigureLimit, cells: &[Cell]) -> Option<ThresholdResult> {
     let own = values(cells, limit, &limit.of);
     let other = limit
@@ -130,19 +134,27 @@ fn check(limit: &FigureLimit, cells: &[Cell]) -> Option<ThresholdResult> {
         Some(_) => (interval::repetition_ratio(&own, &base), "/", "x"),
         None => (difference(&own, &base), "-", "s/GB"),
     };
-    let ran = |name: &str| cells.iter().any(|it| it.variant.as_deref() == Some(name));
-    if !ran(&limit.of) || !ran(other) {
-        return None;
-    }
-    let low = |estimate: &Estimate| estimate.bounds.map(|(low, _)| low);
+    let bounds = estimate.as_ref().and_then(|it| it.bounds);
     let (actual, bound, relation) = match (limit.at_most, limit.lower_bound_at_least) {
         (Some(max), _) => (estimate.map(|it| it.value), max, "<="),
-        (None, Some(min)) => (estimate.as_ref().and_then(low), min, "(lower bound) >="),
+        (None, Some(min)) => (bounds.map(|(low, _)| low), min, "(lower bound) >="),
         (None, None) => return None,
     };
-    let is_met = |actual: f64| match relation {
-        "<=" => actual <= bound,
-        _ => actual >= bound,
+    let status = match (actual, limit.at_most, bounds) {
+        (None, ..) => ThresholdStatus::NotChecked,
+        (Some(actual), Some(max), _) => ThresholdStatus::of(actual <= max),
+        (Some(low), None, _) if low >= bound => ThresholdStatus::Passed,
+        // Only an interval that is below the bound as a whole shows that the limit is not met.
+        (Some(_), None, Some((_, high))) if high >= bound => ThresholdStatus::Undecided,
+        (Some(_), None, _) => ThresholdStatus::Failed,
+    };
+    let reason = match (status, bounds) {
+        (ThresholdStatus::NotChecked, _) => Some(missing(&limit.of, &own, other, &base)),
+        (ThresholdStatus::Undecided, Some((low, high))) => {
+            let count = own.len();
+            Some(format!("{low:.3} to {high:.3} after {count} repetitions"))
+        }
+        _ => None,
     };
     let (of, figure) = (&limit.of, &limit.figure);
     Some(ThresholdResult {
@@ -154,8 +166,45 @@ fn check(limit: &FigureLimit, cells: &[Cell]) -> Option<ThresholdResult> {
         actual,
         limit: bound,
         unit: unit.to_owned(),
-        passed: actual.is_some_and(is_met),
+        status,
+        reason,
     })
+}
+
+/// Returns the limits that the cells so far leave undecided.
+pub(super) fn undecided<'a>(plan: &'a OverheadPlan, cells: &[Cell]) -> Vec<&'a FigureLimit> {
+    let is_undecided = |limit: &&FigureLimit| {
+        check(limit, cells).is_some_and(|it| it.status == ThresholdStatus::Undecided)
+    };
+    plan.limits.iter().filter(is_undecided).collect()
+}
+
+impl FigureLimit {
+    /// Returns `true` if the limit needs cells of this load. Consumers read what a producer wrote
+    /// at the maximum rate.
+    pub(super) fn needs(&self, (side, rate): (ClientSide, Option<u64>)) -> bool {
+        let is_own = side.name() == self.side && rate == self.rate_per_s;
+        let is_source = self.side == ClientSide::Consume.name()
+            && side == ClientSide::Produce
+            && rate.is_none();
+        is_own || is_source
+    }
+
+    /// Returns `true` if `subject` is one of the two that the limit compares.
+    pub(super) fn compares(&self, subject: &str) -> bool {
+        let others = self.relative_to.iter().chain(&self.difference_from);
+        others.chain([&self.of]).any(|name| name == subject)
+    }
+}
+
+/// Returns why a limit has no value.
+fn missing(of: &str, own: &[(u64, f64)], other: &str, base: &[(u64, f64)]) -> String {
+    match (own.is_empty(), base.is_empty()) {
+        (true, true) => format!("neither {of} nor {other} was measured"),
+        (true, false) => format!("{of} was not measured"),
+        (false, true) => format!("{other} was not measured"),
+        (false, false) => "too few repetitions for an interval".to_owned(),
+    }
 }
 
 /// Returns one line about a completed cell.
@@ -185,8 +234,6 @@ pub(super) fn line(cell: &Cell) -> String {
 }
 
 fn verdict(run: &Run) -> String {
-    let passed = run.thresholds.iter().filter(|it| it.passed).count();
-    let all = run.thresholds.len();
     let mut text = match run.outcome {
         RunOutcome::Interrupted => "Interrupted; results until then. ".to_owned(),
         RunOutcome::Invalid => return "No cell was measured.".to_owned(),
@@ -211,8 +258,8 @@ fn verdict(run: &Run) -> String {
             let _ = write!(text, "{name}: {value:.3}{bounds} of {base}{cost}. ");
         }
     }
-    if all > 0 {
-        let _ = write!(text, "{passed} of {all} limits met.");
+    if let Some(counts) = ThresholdCounts::of(&run.thresholds).text() {
+        let _ = write!(text, "{counts}.");
     }
     text.trim_end().to_owned()
 }

@@ -127,7 +127,7 @@ impl Starter<'_> {
     }
 
     fn proxy(&self, name: &str, filters: &str) -> Result<Server, BenchError> {
-        let dir = self.run.folder.subdir(name)?;
+        let dir = self.run.run_dir.subdir(name)?;
         let (config, ready) = (dir.join("proxy.toml"), dir.join("ready.json"));
         let text = format!(
             "[admin]\nlisten = \"127.0.0.1:0\"\n\n[[cluster]]\nname = \"bench\"\n\
@@ -148,9 +148,9 @@ impl Starter<'_> {
         args: &[&str],
         ready: impl Fn() -> Option<String>,
     ) -> Result<Server, BenchError> {
-        let folder = self.run.folder;
+        let run_dir = self.run.run_dir;
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let (exe, dir) = (&folder.options.exe, folder.subdir(name)?);
+        let (exe, dir) = (&run_dir.options.exe, run_dir.subdir(name)?);
         let process = RoleProcess::plain(exe, &args, ProcessRole::Proxy, &dir)?;
         let mut server = Server {
             pids: vec![process.pid()],
@@ -163,7 +163,7 @@ impl Starter<'_> {
                 server.address = address;
                 return Ok(server);
             }
-            let is_late = Instant::now() >= deadline || folder.is_stopped();
+            let is_late = Instant::now() >= deadline || run_dir.is_stopped();
             let late = is_late.then(|| format!("{name} was not ready in time"));
             if let Some(reason) = server.exit_reason().or(late) {
                 return Err(BenchError::Exited("proxy", reason));

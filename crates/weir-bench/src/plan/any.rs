@@ -37,7 +37,12 @@ impl AnyPlan {
     /// Returns the built-in plan `name`; `None` if there is none.
     pub fn built_in(name: &str) -> Option<Result<Self, PlanError>> {
         let found = BUILT_IN.iter().find(|plan| plan.name == name)?;
-        Some(Self::parse(found.text, found.file, &|_| None))
+        let text = found.text_with_bars();
+        let parsed = text.and_then(|text| Self::parse(&text, found.file, &|_| None));
+        Some(parsed.map(|plan| match plan {
+            Self::Libraries(plan) => Self::Libraries(plan.map(|it| it.is_default_choice = true)),
+            other => other,
+        }))
     }
 
     /// Returns name and question.

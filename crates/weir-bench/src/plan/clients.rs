@@ -17,8 +17,8 @@ pub(crate) struct ClientsPlan {
     /// Scenario of the published load test, which sets data adapter and items.
     #[serde(deserialize_with = "scenario")]
     pub(crate) scenario: Scenario,
-    /// Gateway configuration: a file next to the plan, or a built-in one. `@BOOTSTRAP@`, `@TOPIC@`
-    /// and `@THREADS@` are replaced for each cell.
+    /// Gateway configuration: a file next to the plan, or a built-in one. `@BOOTSTRAP@`, `@TOPIC@`,
+    /// `@THREADS@`, `@SCHEMA@` and `@REGISTRY@` are replaced for each cell.
     pub(crate) adapters: String,
     /// Server configuration of the gateway, a `lightstreamer_conf.xml`: a file next to the plan, or
     /// a built-in one.

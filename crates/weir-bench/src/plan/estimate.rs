@@ -99,7 +99,7 @@ impl PlanEstimate {
         self.cells += 1;
         self.time += Self::cell_time(plan, architecture, clients);
         let records = point.rate_per_s * load.as_secs_f64();
-        let record_bytes = u64::from(plan.workload.size_bytes).max(RECORD_BYTES_MIN);
+        let record_bytes = u64::from(plan.workload.size().unwrap_or(0)).max(RECORD_BYTES_MIN);
         self.disk_bytes += (records * record_bytes as f64) as u64;
         self.disk_bytes += LOGS_BYTES + (LOG_BYTES_PER_S * load.as_secs_f64()) as u64;
         self.memory_bytes = self.memory_bytes.max(memory_bytes(architecture, clients));

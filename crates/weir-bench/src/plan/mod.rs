@@ -2,6 +2,7 @@
 //! plans are built into the program.
 
 mod any;
+pub(crate) mod bars;
 mod built_in;
 mod clients;
 mod estimate;
@@ -27,8 +28,8 @@ pub use overrides::PlanOverrides;
 pub use subject::Architecture;
 pub(crate) use subject::{PlanPoint, Subject, Variant};
 pub(crate) use threshold::{Threshold, evaluate};
-pub(crate) use workload::TimestampMode;
 pub use workload::Workload;
+pub(crate) use workload::{SCHEMA_PLACEHOLDER, TimestampMode};
 
 /// Plan over numbers of clients, or over a grid of clients and rates.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -185,6 +186,7 @@ impl PlanText for Plan {
         rules.at_least_one("repetitions", self.repetitions)?;
         rules.above_0("ramp_per_s", self.ramp_per_s)?;
         workload.require(rules, self.hold)?;
+        workload.require_placeholder(rules, &self.gateway_config)?;
         let mut names = BTreeSet::new();
         for Variant { name, .. } in &self.variants {
             let remedy = "give every variant a unique name";

@@ -34,7 +34,7 @@ pub struct PlanOverrides {
     /// Existing topic to use instead of a new topic per cell
     ///
     /// Records of other producers in this topic count as background load.
-    #[arg(long, value_name = "NAME", requires = "bootstrap")]
+    #[arg(long, value_name = "NAME")]
     pub topic: Option<String>,
     /// Key that all clients subscribe to; the producers write it among others
     #[arg(long, value_name = "KEY")]

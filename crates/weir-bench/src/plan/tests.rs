@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_stats::run::{
-    Cell, CellStatus, DeliveryTotals, LatencySummary, RoleUsage, STAGE_RESPONSE,
+    Cell, CellStatus, DeliveryTotals, LatencySummary, RoleUsage, STAGE_RESPONSE, ThresholdStatus,
 };
 
 use super::threshold::ThresholdMetric;
@@ -269,15 +269,20 @@ fn thresholds_compare_means_of_valid_cells() {
     assert_eq!(results.len(), 1, "only the declared level counts");
     let actual = results[0].actual.unwrap();
     assert!((actual - 143.0_f64.sqrt() / 10.0).abs() < 1e-9, "{actual}");
-    assert!(results[0].passed);
+    assert_eq!(results[0].status, ThresholdStatus::Passed);
     assert_eq!(
         results[0].expression,
         "gateway.cpu_us_per_delivered / floor.cpu_us_per_delivered <= 1.35"
     );
     let without_floor = evaluate(&keyed().thresholds, &cells[..3]);
     assert_eq!(without_floor[0].actual, None);
-    assert!(!without_floor[0].passed);
-    assert!(evaluate(&keyed().thresholds, &cells[4..]).is_empty());
+    assert_eq!(without_floor[0].status, ThresholdStatus::NotChecked);
+    let reason = without_floor[0].reason.as_deref();
+    assert_eq!(reason, Some("floor has no value at this level"));
+    let elsewhere = evaluate(&keyed().thresholds, &cells[4..]);
+    assert_eq!(elsewhere[0].status, ThresholdStatus::NotChecked);
+    let reason = elsewhere[0].reason.as_deref();
+    assert_eq!(reason, Some("this level was not measured"));
 }
 
 #[test]
@@ -301,15 +306,20 @@ fn highest_threshold_uses_last_level_both_sustained() {
         at("standalone", 4000, 1500.0),
         at("gateway", 4000, 30.0),
     ];
-    assert!(
-        evaluate(&thresholds, &cells).is_empty(),
-        "no limit was reached"
-    );
+    let unlimited = evaluate(&thresholds, &cells);
+    let statuses: Vec<_> = unlimited.iter().map(|it| it.status).collect();
+    assert_eq!(statuses, [ThresholdStatus::NotChecked; 2], "{unlimited:?}");
     cells[4].not_sustained = Some("mean response 1500 ms, limit 1000 ms".to_owned());
     let results = evaluate(&thresholds, &cells);
-    assert_eq!(results.len(), 1);
-    assert_eq!(results[0].scope, "2000 clients");
-    assert!(results[0].passed && results[0].actual == Some(0.5));
+    let checked = results.iter();
+    let mut checked = checked.filter(|it| it.status != ThresholdStatus::NotChecked);
+    let only = checked.next().unwrap();
+    assert_eq!(only.scope, "2000 clients");
+    assert_eq!(
+        (only.status, only.actual),
+        (ThresholdStatus::Passed, Some(0.5))
+    );
+    assert_eq!(checked.next(), None);
 }
 
 #[test]
@@ -330,7 +340,7 @@ fn absolute_thresholds_apply_to_every_level() {
     assert!(
         results
             .iter()
-            .all(|result| !result.passed && result.actual == Some(3.0))
+            .all(|it| it.status == ThresholdStatus::Failed && it.actual == Some(3.0))
     );
     assert_eq!(results[1].scope, "2 clients");
 }
@@ -357,4 +367,59 @@ fn aa_test_has_two_identical_variants() {
     let floor = built_in("keyed").with(floor, "command line").unwrap();
     let error = floor.aa_test().unwrap_err().to_string();
     assert!(error.contains("--aa-test = keyed: use a plan"), "{error}");
+}
+
+#[test]
+fn schema_keys_need_kinds_with_a_schema() {
+    for (lines, message) in [
+        (
+            "kind = \"json\"\nschema = \"a.avsc\"",
+            "workload.schema = a.avsc",
+        ),
+        ("kind = \"keyed\"\nschema_id = 5", "workload.schema_id = 5"),
+        (
+            "kind = \"avro\"\nschema_id = 5\nregistry = \"http://a:1\"",
+            "workload.schema_id = 5",
+        ),
+        ("kind = \"avr\"", "unknown kind \"avr\""),
+    ] {
+        let error = error_of(&keyed_text_with("kind = \"keyed\"", lines));
+        assert!(error.contains(message), "{error}");
+    }
+    for (lines, size) in [
+        ("kind = \"keyed\"", Some(1024)),
+        (
+            "kind = \"avro\"\nschema = \"a.avsc\"\nregistry = \"http://a:1\"",
+            None,
+        ),
+        ("kind = \"protobuf\"\nschema_id = 5", None),
+    ] {
+        let text = keyed_text_with("kind = \"keyed\"", lines);
+        let text = text.replacen("size_bytes = 1024", "", 1);
+        let Ok(AnyPlan::Clients(plan)) = AnyPlan::parse(&text, "my.toml", &|_| None) else {
+            panic!("{lines}");
+        };
+        assert_eq!(plan.workload.size(), size, "{lines}");
+    }
+}
+
+#[test]
+fn schema_placeholder_needs_a_file() {
+    let config = |_: &str| Some("schema.path @SCHEMA@".to_owned());
+    for (kind, is_valid) in [
+        ("avro", true),
+        ("json2", true),
+        ("protobuf", false),
+        ("json", false),
+    ] {
+        let text = keyed_text_with("kind = \"keyed\"", &format!("kind = \"{kind}\""));
+        let plan = AnyPlan::parse(&text, "my.toml", &config);
+        assert_eq!(plan.is_ok(), is_valid, "{kind}: {plan:?}");
+        if let Err(error) = plan {
+            assert!(
+                error.to_string().contains("clients.adapters = @SCHEMA@"),
+                "{error}"
+            );
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use weir_stats::metric::Metric;
-use weir_stats::run::{Cell, Repetitions, ThresholdResult};
+use weir_stats::run::{Cell, Repetitions, ThresholdResult, ThresholdStatus};
 
 use super::Architecture;
 use crate::experiment::names::names;
@@ -59,8 +59,8 @@ impl ThresholdMetric {
     }
 }
 
-/// Evaluates thresholds on the valid cells of a run. A threshold whose level was not measured is
-/// omitted; one whose level was measured but has no value fails.
+/// Evaluates thresholds on the valid cells of a run. A threshold without a measurement is not
+/// checked: it has neither passed nor failed.
 pub(crate) fn evaluate(thresholds: &[Threshold], cells: &[Cell]) -> Vec<ThresholdResult> {
     thresholds
         .iter()
@@ -84,32 +84,88 @@ impl Threshold {
             levels.retain(|level| is_sustained(self.of, *level, cells));
             levels = levels.split_off(levels.len().saturating_sub(1));
         }
+        if levels.is_empty() {
+            return vec![self.not_checked()];
+        }
         levels
             .into_iter()
             .map(|level| self.at_level(level, cells))
             .collect()
     }
 
-    fn at_level(&self, clients: u64, cells: &[Cell]) -> ThresholdResult {
-        let (metric, own_name) = (self.metric.name(), self.of.name());
-        let own = self.value(self.of, clients, cells);
-        let (expression, actual, unit) = match self.relative_to {
-            None => (format!("{own_name}.{metric}"), own, self.metric.unit()),
-            Some(other) => {
-                let base = self.value(other, clients, cells).filter(|base| *base > 0.0);
-                let ratio = own.zip(base).map(|(own, base)| own / base);
-                let expression = format!("{own_name}.{metric} / {}.{metric}", other.name());
-                (expression, ratio, "x")
-            }
+    /// Returns the result without a cell to which the threshold applies.
+    fn not_checked(&self) -> ThresholdResult {
+        let (scope, reason) = match (self.clients, self.highest) {
+            (Some(clients), _) => (format!("{clients} clients"), "this level was not measured"),
+            (None, true) => (
+                "highest level".to_owned(),
+                "no level was reached that only one of them sustains",
+            ),
+            (None, false) => ("every level".to_owned(), "no level was measured"),
         };
         ThresholdResult {
-            expression: format!("{expression} <= {}", self.at_most),
+            expression: self.expression(),
+            scope,
+            actual: None,
+            limit: self.at_most,
+            unit: self.unit().to_owned(),
+            status: ThresholdStatus::NotChecked,
+            reason: Some(reason.to_owned()),
+        }
+    }
+
+    fn expression(&self) -> String {
+        let (metric, own) = (self.metric.name(), self.of.name());
+        match self.relative_to {
+            None => format!("{own}.{metric} <= {}", self.at_most),
+            Some(other) => {
+                format!(
+                    "{own}.{metric} / {}.{metric} <= {}",
+                    other.name(),
+                    self.at_most
+                )
+            }
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        match self.relative_to {
+            None => self.metric.unit(),
+            Some(_) => "x",
+        }
+    }
+
+    fn at_level(&self, clients: u64, cells: &[Cell]) -> ThresholdResult {
+        let own = self.value(self.of, clients, cells);
+        let actual = match self.relative_to {
+            None => own,
+            Some(other) => {
+                let base = self.value(other, clients, cells).filter(|base| *base > 0.0);
+                own.zip(base).map(|(own, base)| own / base)
+            }
+        };
+        let without = || match self.value_is_missing(self.of, clients, cells) {
+            true => self.of,
+            false => self.relative_to.unwrap_or(self.of),
+        };
+        ThresholdResult {
+            expression: self.expression(),
             scope: format!("{clients} clients"),
             actual,
             limit: self.at_most,
-            unit: unit.to_owned(),
-            passed: actual.is_some_and(|actual| actual <= self.at_most),
+            unit: self.unit().to_owned(),
+            status: actual.map_or(ThresholdStatus::NotChecked, |actual| {
+                ThresholdStatus::of(actual <= self.at_most)
+            }),
+            reason: match actual {
+                Some(_) => None,
+                None => Some(format!("{} has no value at this level", without().name())),
+            },
         }
+    }
+
+    fn value_is_missing(&self, architecture: Architecture, clients: u64, cells: &[Cell]) -> bool {
+        self.value(architecture, clients, cells).is_none()
     }
 
     fn value(&self, architecture: Architecture, clients: u64, cells: &[Cell]) -> Option<f64> {

@@ -44,7 +44,8 @@ pub(super) fn fill(
     Ok(topic)
 }
 
-/// Measures the cell and writes its row to the file in the tool's format.
+/// Measures the cell. Appends its row to the file that has the format of Kafka's consumer
+/// performance tool.
 pub(super) fn measure(
     context: SweepContext<'_>,
     (topic, fetch_size): (&str, u64),
@@ -53,7 +54,7 @@ pub(super) fn measure(
 ) -> CellResult {
     let (plan, role) = (context.plan, ProcessRole::Consume);
     let records = plan.sweep.consumer_records;
-    let args = WorkerArgs::topic("consume", &context.run.broker.bootstrap, topic)
+    let args = WorkerArgs::topic("consume", context.run.broker.connection(), topic)
         .flag("--from-start")
         .with("--records", records)
         .with("--fetch-size", fetch_size);
@@ -93,9 +94,10 @@ fn add_scan(cell: &mut Cell, scan: &ScanSummary) {
         .extend(errors.map(|(text, count)| format!("{count} x {text}")));
 }
 
-/// Fast enough to finish soon, slow enough for any broker.
+/// Rate at which the topic is filled: it is full soon, and any broker can store as much.
 const FILL_BYTES_PER_S: u64 = 20 << 20;
 const FILL_PER_S_MAX: u64 = 20_000;
 const FILL_TIMEOUT: Duration = Duration::from_secs(60);
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
+/// A cell that ends sooner gets a note, because starting up is a large part of its time.
 const SHORT_S: f64 = 0.5;

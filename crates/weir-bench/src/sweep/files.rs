@@ -39,7 +39,7 @@ pub(super) fn write_producer(
         record_size_bytes: size,
         target_per_s: Some(target),
     };
-    Ok(append(&context.run.folder.dir.join(file.name()), &text)?)
+    Ok(append(&context.run.run_dir.path.join(file.name()), &text)?)
 }
 
 /// Returns the line of several seconds.
@@ -70,7 +70,7 @@ pub(super) fn write_consumer(
 ) -> Result<ConsumerPerf, BenchError> {
     let row = consumer_row(scan);
     let name = SweepFile::Consumer { fetch_size_bytes }.name();
-    let path = context.run.folder.dir.join(name);
+    let path = context.run.run_dir.path.join(name);
     let text = match cell.repetition {
         1 => format!("{CONSUMER_HEADER}\n{row}\n"),
         _ => format!("{row}\n"),

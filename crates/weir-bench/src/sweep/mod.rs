@@ -18,9 +18,9 @@ use weir_stats::perf::MIB;
 use weir_stats::run::{Cell, Run, RunFile, SettingGroup};
 
 use super::{BenchError, Finished, Observer, kafka_tools, runner, settings};
-use crate::experiment::folder::{self, file, list, placement};
+use crate::experiment::run_dir::{self, file, list, placement};
 use crate::experiment::turns::{self, CellLog};
-use crate::experiment::{BenchOptions, RunBroker, RunContext, RunFolder};
+use crate::experiment::{BenchOptions, RunBroker, RunContext, RunDir};
 use crate::plan::Valid;
 
 use context::{Measurer, SweepCell, SweepContext};
@@ -42,11 +42,11 @@ pub fn run(
     observer: &mut dyn Observer,
     stop: &AtomicBool,
 ) -> Result<Finished, BenchError> {
-    let folder = RunFolder::create(&plan.name, options, stop)?;
+    let run_dir = RunDir::create(&plan.name, options, stop)?;
     let broker = RunBroker::start(options, &LabOptions::default(), observer, stop)?;
     let context = SweepContext {
         run: RunContext {
-            folder: &folder,
+            run_dir: &run_dir,
             broker: &broker,
         },
         plan,
@@ -54,21 +54,21 @@ pub fn run(
     warm_up_broker(context, observer);
     let cells = run_cells(context, observer);
     let about = [plan.name.as_str(), &plan.title, &plan.question];
-    let mut run = folder.describe(about, None, &broker);
+    let mut run = run_dir.describe(about, None, &broker);
     run.placement = vec![
         placement("broker", "Apache Kafka"),
         placement("produce", "open-loop producers"),
         placement("consume", "one consumer at a time"),
     ];
-    run.settings = settings(plan, &broker.bootstrap);
+    run.settings = settings(plan, &broker);
     run.settings
-        .push(runner::processes(&folder, &mut run.notes));
+        .push(runner::processes(&run_dir, &mut run.notes));
     runner::describe_broker(&mut run, &broker);
-    run.files = files(&folder, &cells);
+    run.files = files(&run_dir, &cells);
     run.derived = derived(&cells);
     run.cells = cells;
-    conclude(&mut run, folder.is_stopped());
-    folder.finish(run, broker)
+    conclude(&mut run, run_dir.is_stopped());
+    run_dir.finish(run, broker)
 }
 
 /// Runs all cells; Weir and Kafka's tools take turns.
@@ -140,7 +140,7 @@ fn skip_reason(sweep: &SweepGrid, job: SweepCell) -> Option<String> {
 /// Puts load on the broker so that the JVM compiles its hot paths. The results are discarded.
 fn warm_up_broker(context: SweepContext<'_>, observer: &mut dyn Observer) {
     let (length, run) = (context.plan.broker_warm_up, context.run);
-    if run.broker.lab.is_none() || length.is_zero() || run.folder.is_stopped() {
+    if run.broker.lab.is_none() || length.is_zero() || run.run_dir.is_stopped() {
         return;
     }
     let seconds = length.as_secs_f64();
@@ -157,7 +157,7 @@ fn warm_up_broker(context: SweepContext<'_>, observer: &mut dyn Observer) {
     let _ = producer::measure(context, (size, target), &mut cell, observer);
 }
 
-fn settings(plan: &SweepPlan, bootstrap: &str) -> Vec<SettingGroup> {
+fn settings(plan: &SweepPlan, broker: &RunBroker) -> Vec<SettingGroup> {
     let sweep = &plan.sweep;
     let load = SettingGroup::new("load")
         .with("repetitions", plan.repetitions)
@@ -175,15 +175,15 @@ fn settings(plan: &SweepPlan, bootstrap: &str) -> Vec<SettingGroup> {
         load,
         settings::workload(&plan.workload, &list(&sweep.target_rates_per_s)),
         grid,
-        settings::topic(&plan.workload, plan.topic.as_deref(), bootstrap),
+        settings::topic(&plan.workload, plan.topic.as_deref(), broker),
         settings::validity(&plan.validity),
     ]
 }
 
-fn files(folder: &RunFolder<'_>, cells: &[Cell]) -> Vec<RunFile> {
+fn files(run_dir: &RunDir<'_>, cells: &[Cell]) -> Vec<RunFile> {
     let mut all = runner::files(cells);
     for (subdir, owner) in [("", "Weir's"), ("kafka-tools/", "Apache Kafka's own")] {
-        for name in files::names(&folder.dir.join(subdir)) {
+        for name in files::names(&run_dir.path.join(subdir)) {
             let side = if name.contains("producer") {
                 "producer"
             } else {
@@ -198,7 +198,7 @@ fn files(folder: &RunFolder<'_>, cells: &[Cell]) -> Vec<RunFile> {
 
 fn conclude(run: &mut Run, is_interrupted: bool) {
     let has_valid = run.cells.iter().any(Cell::is_valid);
-    run.outcome = folder::outcome(run, is_interrupted, has_valid);
+    run.outcome = run_dir::outcome(run, is_interrupted, has_valid);
     run.verdict = verdict(run);
 }
 

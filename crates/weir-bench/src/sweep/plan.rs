@@ -86,7 +86,7 @@ pub struct SweepOverrides {
     #[arg(long, value_name = "COUNT")]
     pub repetitions: Option<u32>,
     /// Existing topic to use instead of a new topic per cell
-    #[arg(long, value_name = "NAME", requires = "bootstrap")]
+    #[arg(long, value_name = "NAME")]
     pub topic: Option<String>,
     /// Duration of the load on a newly started broker before the first cell
     #[arg(skip)]

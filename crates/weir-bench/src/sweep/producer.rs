@@ -49,7 +49,7 @@ pub(super) fn args(
     (size, target): (u64, u64),
 ) -> WorkerArgs {
     let workload = &context.plan.workload;
-    WorkerArgs::topic("produce", &context.run.broker.bootstrap, topic)
+    WorkerArgs::topic("produce", context.run.broker.connection(), topic)
         .flag("--no-stamp")
         .with("--kind", "random")
         .with("--rate", target)

@@ -30,14 +30,15 @@ pub(super) fn produce(
         record_size_bytes: size,
         target_per_s: Some(target),
     };
-    let bootstrap = &context.run.broker.bootstrap;
+    let connection = context.run.broker.connection();
     context.with_topic(&cell.id(), |topic| {
         let mut command = kafka_tools::producer(tools, topic, (records, size), Some(target));
         // Same properties as Weir's producer; all others are the tool's defaults.
         command
             .args(["--producer-props", "acks=all", "linger.ms=1"])
-            .arg(format!("bootstrap.servers={bootstrap}"))
+            .arg(format!("bootstrap.servers={}", connection.bootstrap))
             .arg(format!("compression.type={}", plan.workload.compression));
+        kafka_tools::add_client(&mut command, connection);
         let timeout = plan.warm_up + plan.hold + TOOL_TIMEOUT;
         let role = ProcessRole::Produce;
         let text = run(context, command, (cell, &file), role, timeout)?;
@@ -55,9 +56,9 @@ pub(super) fn consume(
     cell: &mut Cell,
 ) -> CellResult {
     let records = context.plan.sweep.consumer_records;
-    let now_unix_ns = context.run.folder.clock.now_unix_ns();
+    let now_unix_ns = context.run.run_dir.clock.now_unix_ns();
     let group = format!("weir-{}-{now_unix_ns}", cell.id());
-    let read = (context.run.broker.bootstrap.as_str(), topic);
+    let read = (context.run.broker.connection(), topic);
     let mut command = kafka_tools::consumer(installed(tools)?, read, records, &group);
     command.args(["--fetch-size", &fetch_size.to_string()]);
     let file = SweepFile::Consumer {
@@ -83,15 +84,15 @@ fn run(
     role: ProcessRole,
     timeout: Duration,
 ) -> CellResult<String> {
-    let folder = context.run.folder;
-    let output = folder.subdir(&cell.id())?.join("output.txt");
+    let run_dir = context.run.run_dir;
+    let output = run_dir.subdir(&cell.id())?.join("output.txt");
     let mut usage = CellUsage::default();
     usage.watch(ProcessRole::Broker, &context.run.broker.pids);
-    let from_unix_ns = folder.clock.now_unix_ns();
+    let from_unix_ns = run_dir.clock.now_unix_ns();
     let ran = kafka_tools::run(context.run, command, &output, (&mut usage, role), timeout);
-    cell.roles = usage.roles((from_unix_ns, folder.clock.now_unix_ns()), 1, 0);
+    cell.roles = usage.roles((from_unix_ns, run_dir.clock.now_unix_ns()), 1, 0);
     let text = ran?;
-    let copy = folder.subdir("kafka-tools")?.join(file.name());
+    let copy = run_dir.subdir("kafka-tools")?.join(file.name());
     files::append(&copy, &text)?;
     Ok(text)
 }

@@ -35,6 +35,7 @@ fn produce() -> (ProduceCommand, Produced) {
         per_record: true,
     };
     let response = Produced {
+        jni_calls: None,
         marks: ProduceMarks {
             t0: 1_000_000,
             t1: 81_000_000,
@@ -115,6 +116,7 @@ fn consume_response_is_checked() {
         commit: true,
     };
     let correct = Consumed {
+        jni_calls: None,
         marks: ConsumeMarks {
             s0: 1,
             s1: 2,
@@ -175,6 +177,7 @@ fn roundtrip_response_is_checked() {
         rate: 100.0,
     };
     let correct = RoundTripped {
+        jni_calls: None,
         marks: RoundTripMarks {
             t0: 5,
             t1: 60_000_000,

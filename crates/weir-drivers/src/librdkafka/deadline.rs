@@ -19,6 +19,8 @@ pub(super) enum CommandError {
         name: String,
         value: serde_json::Value,
     },
+    #[error("client_file: {0}")]
+    ClientFile(#[source] std::io::Error),
     #[error("a value of {0} bytes is too large for a driver")]
     Value(u64),
     #[error("{0}")]

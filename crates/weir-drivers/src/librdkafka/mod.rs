@@ -15,6 +15,7 @@ mod sender;
 mod session;
 mod settings;
 mod steady;
+mod token;
 mod values;
 
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Executes `produce`.
+//! Executes the command `produce`: sends a burst of records and waits until all are reported.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,10 @@ use super::session::DriverSession;
 use super::values::{key, value};
 use crate::{ProduceCommand, ProduceMarks, Produced, ProducerState};
 
+/// Returns the times of the burst and the numbers of delivered and failed records.
+///
+/// # Errors
+/// The timeout passed or the driver was stopped, or librdkafka rejected the producer.
 pub(super) fn produce(
     session: &mut DriverSession,
     command: &ProduceCommand,
@@ -34,6 +38,7 @@ pub(super) fn produce(
     }
 }
 
+/// Sends the burst. `t0` is the time at which the command started to count.
 fn burst(
     sender: &DriverProducer,
     command: &ProduceCommand,
@@ -66,6 +71,7 @@ fn burst(
     let (last, delivered, _) = sender.finish(timeout)?;
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     Ok(Produced {
+        jni_calls: None,
         marks: ProduceMarks {
             t0: t0.ns,
             t1,

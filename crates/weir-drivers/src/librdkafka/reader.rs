@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rdkafka::ClientContext;
+use rdkafka::client::OAuthToken;
 use rdkafka::config::{FromClientConfigAndContext as _, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -13,6 +14,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use super::clock::DriverClock;
 use super::deadline::{CommandError, CommandOutcome, Deadline};
 use super::session::DriverSession;
+use super::token::DriverToken;
 use super::values::{PRIMER, number};
 
 pub(super) struct DriverConsumer {
@@ -54,14 +56,22 @@ impl DriverConsumer {
             std::process::id(),
             rand::random::<u64>()
         );
+        let settings = session.configured()?;
         let context = Assigned {
             clock: session.clock,
             at_ns: AtomicU64::new(0),
+            token: settings.token.of_client(),
         };
-        let settings = session.configured()?.consumer(&group, joins);
+        let settings = settings.consumer(&group, joins);
         let client = BaseConsumer::from_config_and_context(&settings, context);
+        let client = client.map_err(CommandError::kafka("creating a consumer"))?;
+        // There are no records before the subscription; only the token is requested.
+        let context: &Assigned = client.context();
+        context
+            .token
+            .hand_over(|timeout| drop(client.poll(timeout)));
         Ok(Self {
-            client: client.map_err(CommandError::kafka("creating a consumer"))?,
+            client,
             topic: topic.to_owned(),
             last_error: String::new(),
         })
@@ -152,9 +162,19 @@ fn is_final(error: &KafkaError) -> bool {
 struct Assigned {
     clock: DriverClock,
     at_ns: AtomicU64,
+    token: DriverToken,
 }
 
 impl ClientContext for Assigned {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(
+        &self,
+        _: Option<&str>,
+    ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        self.token.give()
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(target: "librdkafka", ?level, facility, "{message}");
     }

@@ -55,6 +55,7 @@ pub(super) fn roundtrip(
     })?;
     let last = if r1.ns > t2.ns { r1 } else { t2 };
     Ok(RoundTripped {
+        jni_calls: None,
         marks: RoundTripMarks {
             t0: t0.ns,
             t1,

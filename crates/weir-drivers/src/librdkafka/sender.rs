@@ -9,7 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rdkafka::ClientContext;
-use rdkafka::config::{ClientConfig, FromClientConfigAndContext as _, RDKafkaLogLevel};
+use rdkafka::client::OAuthToken;
+use rdkafka::config::{FromClientConfigAndContext as _, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
@@ -19,6 +20,8 @@ use weir_stats::run::Distribution;
 use super::clock::{ClockMark, DriverClock};
 use super::deadline::{CommandError, CommandOutcome, Deadline};
 use super::histogram::DriverHistogram;
+use super::settings::ClientConfigs;
+use super::token::DriverToken;
 use super::values::{PRIMER, PRIMER_VALUE, key};
 use crate::Delivered;
 
@@ -45,13 +48,17 @@ pub(super) fn record<'a>(
 }
 
 impl DriverProducer {
-    pub(super) fn start(settings: &ClientConfig, clock: DriverClock) -> CommandOutcome<Self> {
+    pub(super) fn start(settings: &ClientConfigs, clock: DriverClock) -> CommandOutcome<Self> {
         let context = Reports {
             clock,
+            token: settings.token.of_client(),
             ..Reports::default()
         };
-        let client = BaseProducer::from_config_and_context(settings, context);
+        let client = BaseProducer::from_config_and_context(&settings.producer, context);
         let client = Arc::new(client.map_err(CommandError::kafka("creating a producer"))?);
+        client.context().token.hand_over(|timeout| {
+            client.poll(timeout);
+        });
         let gate = Arc::new(PollGate::default());
         let (served, report_gate) = (Arc::clone(&client), Arc::clone(&gate));
         let server = thread::Builder::new().name("reports".to_owned());
@@ -192,6 +199,7 @@ impl PollGate {
 #[derive(Default)]
 struct Reports {
     clock: DriverClock,
+    token: DriverToken,
     expected: AtomicU64,
     done: AtomicU64,
     failed: AtomicU64,
@@ -286,6 +294,15 @@ impl Reports {
 }
 
 impl ClientContext for Reports {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(
+        &self,
+        _: Option<&str>,
+    ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        self.token.give()
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(target: "librdkafka", ?level, facility, "{message}");
     }

@@ -27,7 +27,7 @@ impl DriverSession {
     }
 
     pub(super) fn sender(&self) -> CommandOutcome<DriverProducer> {
-        DriverProducer::start(&self.configured()?.producer, self.clock)
+        DriverProducer::start(self.configured()?, self.clock)
     }
 
     /// Calls `work` with the warm producer, which is created and primed if needed. After an error

@@ -1,10 +1,11 @@
 //! Maps the protocol's settings to librdkafka properties, and reads their effective values.
 
-use crate::{ClientSettings, Configure, Configured};
+use crate::{ClientFileContent, ClientSettings, Configure, Configured};
 use rdkafka::config::{ClientConfig, NativeClientConfig};
 use serde_json::Value;
 
 use super::deadline::{CommandError, CommandOutcome};
+use super::token::DriverToken;
 use ClientScope::{Both, Consumer, Producer};
 use ValueFormat::{Acks, Boolean, Kibi, Number, OrMost, Text};
 
@@ -12,6 +13,7 @@ use ValueFormat::{Acks, Boolean, Kibi, Number, OrMost, Text};
 pub(super) struct ClientConfigs {
     pub(super) producer: ClientConfig,
     consumer: ClientConfig,
+    pub(super) token: DriverToken,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +42,17 @@ struct SettingMapping(&'static str, ClientScope, &'static str, ValueFormat);
 
 /// Creates client configurations from settings, and reads the effective values from the library.
 pub(super) fn configure(command: &Configure) -> CommandOutcome<(ClientConfigs, Configured)> {
+    let (base, token) = base(command)?;
     let mut clients = ClientConfigs {
-        producer: base(&command.bootstrap),
-        consumer: base(&command.bootstrap),
+        producer: base.clone(),
+        consumer: base,
+        token,
     };
     clients.consumer.set("auto.offset.reset", "earliest");
-    let mut response = Configured::default();
+    let mut response = Configured {
+        client_file: command.client_file.is_some(),
+        ..Configured::default()
+    };
     for (name, value) in &command.settings {
         let found = MAPPINGS.iter().find(|mapping| mapping.0 == name);
         let Some(SettingMapping(_, scope, property, format)) = found else {
@@ -87,12 +94,21 @@ fn read_back(clients: &ClientConfigs, effective: &mut ClientSettings) -> Command
     Ok(())
 }
 
-fn base(bootstrap: &str) -> ClientConfig {
+fn base(command: &Configure) -> CommandOutcome<(ClientConfig, DriverToken)> {
     let mut config = ClientConfig::new();
-    config
-        .set("bootstrap.servers", bootstrap)
-        .set("client.id", "weir-driver");
-    config
+    let mut token = DriverToken::default();
+    config.set("client.id", "weir-driver");
+    if let Some(path) = &command.client_file {
+        let content = ClientFileContent::read(path).map_err(CommandError::ClientFile)?;
+        if let Some(path) = &content.token_file {
+            token = DriverToken::read(path)?;
+        }
+        for (name, value) in content.properties {
+            config.set(name, value);
+        }
+    }
+    config.set("bootstrap.servers", &command.bootstrap);
+    Ok((config, token))
 }
 
 impl ValueFormat {
@@ -179,6 +195,7 @@ mod tests {
     fn request(settings: Value) -> Configure {
         Configure {
             bootstrap: "127.0.0.1:1".to_owned(),
+            client_file: None,
             profile: "p".to_owned(),
             settings: serde_json::from_value(settings).expect("an object"),
         }

@@ -1,29 +1,32 @@
-//! The last record of every item, with or without subscribers, in bounded memory, so that the first
-//! subscriber gets current values at once.
+//! The last records of every item, with or without subscribers, in bounded memory, so that the
+//! first subscriber gets current values at once.
 //!
 //! Records are stored as raw bytes, so an item without subscribers costs a copy and no extraction
-//! (docs/decisions/0017).
+//! (docs/decisions/0017). Snapshots (`item.snapshot.enabled.mode`) may need several records of an
+//! item.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
 use lru_slab::LruSlab;
-use smallvec::SmallVec;
 use weir_mapping::RecordView;
 
-/// Memory overhead per item in bytes, in addition to its name and record.
+use super::item_records::{ItemRecords, RowOf, StoredRecords};
+
+/// Memory overhead per item in bytes, in addition to its name and records.
 const ENTRY_BYTES: usize = 192;
 
-type RecordHeader<'a> = (&'a str, Option<&'a [u8]>);
-
-/// Records by item name; the least recently updated ones are evicted.
-#[derive(Debug, Default)]
+/// Records by item name; the least recently updated items are evicted.
+#[derive(Debug)]
 pub(super) struct LastValueStore {
+    kept: StoredRecords,
     bytes_max: usize,
     pub(super) bytes: usize,
     entries: LruSlab<LastValueEntry>,
     by_name: HashMap<Arc<str>, u32>,
     topics: Vec<Box<str>>,
+    start: Instant,
     /// Number of items evicted so far.
     pub(super) evicted: u64,
 }
@@ -31,58 +34,28 @@ pub(super) struct LastValueStore {
 #[derive(Debug, Default)]
 struct LastValueEntry {
     name: Arc<str>,
-    topic: u32,
-    partition: i32,
-    offset: i64,
-    timestamp_ms: i64,
-    /// Key, value, then names and values of the headers, concatenated.
-    data: Vec<u8>,
-    key: Option<u32>,
-    value: Option<u32>,
-    headers: SmallVec<[(u32, Option<u32>); 2]>,
+    /// Seconds from the start of the store to the last record.
+    updated_s: u32,
+    records: ItemRecords,
 }
 
 impl LastValueEntry {
     fn bytes(&self) -> usize {
-        ENTRY_BYTES + self.name.len() + self.data.capacity()
+        ENTRY_BYTES + self.name.len() + self.records.bytes()
     }
-
-    fn fill(&mut self, topic: u32, record: &RecordView<'_>) {
-        (self.topic, self.partition) = (topic, record.partition);
-        (self.offset, self.timestamp_ms) = (record.offset, record.timestamp_ms);
-        self.data.clear();
-        self.headers.clear();
-        self.key = append(&mut self.data, record.key);
-        self.value = append(&mut self.data, record.value);
-        for (name, value) in record.headers {
-            let name = append(&mut self.data, Some(name.as_bytes())).unwrap_or(0);
-            let value = append(&mut self.data, *value);
-            self.headers.push((name, value));
-        }
-        if self.data.capacity() > 2 * self.data.len() + 64 {
-            self.data.shrink_to_fit();
-        }
-    }
-}
-
-fn append(data: &mut Vec<u8>, part: Option<&[u8]>) -> Option<u32> {
-    let part = part?;
-    data.extend_from_slice(part);
-    // A record is far smaller than 4 GiB, the limit of brokers.
-    u32::try_from(part.len()).ok()
-}
-
-fn cut<'a>(data: &mut &'a [u8], len: u32) -> &'a [u8] {
-    let (part, rest) = data.split_at((len as usize).min(data.len()));
-    *data = rest;
-    part
 }
 
 impl LastValueStore {
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(super) fn new(kept: StoredRecords, bytes_max: usize, start: Instant) -> Self {
         Self {
+            kept,
             bytes_max,
-            ..Self::default()
+            bytes: 0,
+            entries: LruSlab::new(),
+            by_name: HashMap::default(),
+            topics: Vec::new(),
+            start,
+            evicted: 0,
         }
     }
 
@@ -90,25 +63,55 @@ impl LastValueStore {
         self.entries.len() as usize
     }
 
-    pub(super) fn put(&mut self, name: &str, record: &RecordView<'_>) {
+    /// Returns `true` if a record is the current state of its item.
+    pub(super) fn has_states(&self) -> bool {
+        self.kept == StoredRecords::Last
+    }
+
+    /// Stores a record of an item; `row` is the row that it changes.
+    pub(super) fn put(
+        &mut self,
+        name: &str,
+        record: &RecordView<'_>,
+        row: Option<RowOf<'_>>,
+        now: Instant,
+    ) {
         let topic = self.topic(record.topic);
+        let updated_s = self.seconds(now);
         let slot = match self.by_name.get(name) {
             Some(slot) => *slot,
             None => self.insert(name),
         };
         let entry = self.entries.get_mut(slot);
         self.bytes -= entry.bytes();
-        entry.fill(topic, record);
+        entry.records.put(topic, record, self.kept, row);
+        entry.updated_s = updated_s;
+        let is_empty = entry.records.is_empty();
         self.bytes += entry.bytes();
+        if is_empty {
+            self.remove(slot);
+        }
         while self.bytes > self.bytes_max {
             let Some(oldest) = self.entries.lru() else {
                 break;
             };
-            let entry = self.entries.remove(oldest);
-            self.by_name.remove(&entry.name);
-            self.bytes -= entry.bytes();
+            self.remove(oldest);
             self.evicted += 1;
         }
+    }
+
+    /// Discards items without records for more than `max_idle`, and returns their names.
+    pub(super) fn expire(&mut self, max_idle: Duration, now: Instant) -> Vec<Arc<str>> {
+        let now_s = u64::from(self.seconds(now));
+        let mut expired = Vec::new();
+        while let Some(oldest) = self.entries.lru() {
+            let updated_s = u64::from(self.entries.peek(oldest).updated_s);
+            if updated_s + max_idle.as_secs() >= now_s {
+                break;
+            }
+            expired.extend(self.remove(oldest));
+        }
+        expired
     }
 
     /// Passes an item's last record to `reader`.
@@ -118,24 +121,21 @@ impl LastValueStore {
         reader: impl FnOnce(&RecordView<'_>) -> T,
     ) -> Option<T> {
         let entry = self.entries.peek(*self.by_name.get(name)?);
-        let mut data = entry.data.as_slice();
-        let key = entry.key.map(|len| cut(&mut data, len));
-        let value = entry.value.map(|len| cut(&mut data, len));
-        let mut headers: SmallVec<[RecordHeader<'_>; 4]> = SmallVec::new();
-        for (name, value) in &entry.headers {
-            // The bytes came from a str.
-            let name = std::str::from_utf8(cut(&mut data, *name)).unwrap_or_default();
-            headers.push((name, value.map(|len| cut(&mut data, len))));
+        let last = entry.records.iter().last()?;
+        Some(last.read(&self.topics, reader))
+    }
+
+    /// Passes an item's records to `reader`, oldest first.
+    pub(super) fn each(&self, name: &str, mut reader: impl FnMut(&RecordView<'_>)) {
+        if let Some(slot) = self.by_name.get(name) {
+            let records = self.entries.peek(*slot).records.iter();
+            records.for_each(|record| record.read(&self.topics, &mut reader));
         }
-        Some(reader(&RecordView {
-            topic: &self.topics[entry.topic as usize],
-            partition: entry.partition,
-            offset: entry.offset,
-            timestamp_ms: entry.timestamp_ms,
-            key,
-            value,
-            headers: &headers,
-        }))
+    }
+
+    fn seconds(&self, now: Instant) -> u32 {
+        let seconds = now.saturating_duration_since(self.start).as_secs();
+        u32::try_from(seconds).unwrap_or(u32::MAX)
     }
 
     /// Returns the index of a topic; a connection reads only a few.
@@ -151,12 +151,19 @@ impl LastValueStore {
         let name: Arc<str> = name.into();
         let entry = LastValueEntry {
             name: Arc::clone(&name),
-            ..LastValueEntry::default()
+            updated_s: 0,
+            records: ItemRecords::new(self.kept),
         };
         self.bytes += entry.bytes();
         let slot = self.entries.insert(entry);
         self.by_name.insert(name, slot);
         slot
+    }
+
+    fn remove(&mut self, slot: u32) -> Option<Arc<str>> {
+        let entry = self.entries.remove(slot);
+        self.bytes -= entry.bytes();
+        self.by_name.remove(&entry.name).map(|_| entry.name)
     }
 }
 
@@ -180,13 +187,30 @@ mod tests {
         }
     }
 
+    fn store(kept: StoredRecords, bytes_max: usize) -> LastValueStore {
+        LastValueStore::new(kept, bytes_max, Instant::now())
+    }
+
+    fn put(last: &mut LastValueStore, name: &str, record: &RecordView<'_>) {
+        last.put(name, record, None, Instant::now());
+    }
+
+    fn values(last: &LastValueStore, name: &str) -> Vec<String> {
+        let mut values = Vec::new();
+        last.each(name, |record| {
+            let value = record.value.unwrap_or_default();
+            values.push(String::from_utf8_lossy(value).into_owned());
+        });
+        values
+    }
+
     #[test]
     fn stored_record_is_returned_unchanged() {
-        let mut last = LastValueStore::new(10_000);
+        let mut last = store(StoredRecords::Last, 10_000);
         let headers = [("a", Some(&b"1"[..])), ("", None), ("b", Some(b""))];
-        last.put("item", &record(b"first", &[]));
-        last.put("item", &record(b"value", &headers));
-        last.put("deleted", &record(b"", &[]));
+        put(&mut last, "item", &record(b"first", &[]));
+        put(&mut last, "item", &record(b"value", &headers));
+        put(&mut last, "deleted", &record(b"", &[]));
         let shown = |name| last.with(name, |view| format!("{view:?}"));
         assert_eq!(
             shown("item"),
@@ -203,10 +227,10 @@ mod tests {
         fn least_recently_updated_are_evicted_first(
             puts in proptest::collection::vec((0u8..20, 1usize..600), 1..200),
         ) {
-            let mut last = LastValueStore::new(3_000);
+            let mut last = store(StoredRecords::Last, 3_000);
             let mut model: BTreeMap<u8, (usize, usize)> = BTreeMap::new();
             for (at, (name, len)) in puts.into_iter().enumerate() {
-                last.put(&name.to_string(), &record(&vec![name; len], &[]));
+                put(&mut last, &name.to_string(), &record(&vec![name; len], &[]));
                 model.insert(name, (at, len));
                 prop_assert!(last.bytes <= 3_000);
             }
@@ -219,6 +243,96 @@ mod tests {
             for (name, (_, len)) in by_age.into_iter().take(held) {
                 prop_assert_eq!(kept(name), Some(Some(*len)));
             }
+        }
+    }
+
+    #[test]
+    fn recent_records_are_limited_and_ordered() {
+        let mut last = store(StoredRecords::Recent(3), 10_000);
+        for value in ["1", "2", "3", "4", "5"] {
+            put(&mut last, "item", &record(value.as_bytes(), &[]));
+        }
+        assert_eq!(values(&last, "item"), ["3", "4", "5"]);
+        assert!(values(&last, "other").is_empty());
+        assert!(!last.has_states());
+    }
+
+    #[test]
+    fn rows_are_replaced_and_deleted() {
+        let mut last = store(StoredRecords::Rows, 10_000);
+        let mut change = |key, command, value: &str| {
+            let record = record(value.as_bytes(), &[]);
+            last.put("item", &record, Some((key, command)), Instant::now());
+            values(&last, "item")
+        };
+        use weir_mapping::RowCommand::{Add, Delete};
+        change("a", Add, "a1");
+        change("b", Add, "b1");
+        assert_eq!(change("a", Add, "a2"), ["a2", "b1"]);
+        assert_eq!(change("x", Delete, ""), ["a2", "b1"]);
+        assert_eq!(change("a", Delete, ""), ["b1"]);
+        assert_eq!(change("a", Add, "a3"), ["b1", "a3"]);
+        change("b", Delete, "");
+        assert!(change("a", Delete, "").is_empty());
+        assert_eq!(
+            (last.len(), last.bytes),
+            (0, 0),
+            "an empty table needs no memory"
+        );
+    }
+
+    #[test]
+    fn idle_items_expire() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut last = LastValueStore::new(StoredRecords::Recent(2), 10_000, start);
+        for (name, seconds) in [("a", 0), ("b", 1), ("c", 5), ("a", 6)] {
+            last.put(name, &record(b"v", &[]), None, at(seconds));
+        }
+        let max_idle = Duration::from_secs(3);
+        let mut expire = |seconds| -> Vec<String> {
+            let names = last.expire(max_idle, at(seconds)).into_iter();
+            names.map(|name| name.to_string()).collect()
+        };
+        assert!(expire(4).is_empty());
+        assert_eq!(expire(5), ["b"]);
+        assert!(expire(8).is_empty(), "a record restarts the time");
+        assert_eq!(expire(100), ["c", "a"]);
+        assert_eq!((last.len(), last.bytes), (0, 0));
+    }
+
+    proptest! {
+        /// The accounted memory is that of the stored records, for any sequence of changes.
+        #[test]
+        fn rows_match_a_model(
+            puts in proptest::collection::vec((0u8..3, 0u8..6, any::<bool>(), 1usize..80), 1..200),
+        ) {
+            use weir_mapping::RowCommand::{Delete, Update};
+            let mut last = store(StoredRecords::Rows, usize::MAX);
+            let mut model: BTreeMap<u8, Vec<(u8, usize)>> = BTreeMap::new();
+            for (item, key, deletes, len) in puts {
+                let command = if deletes { Delete } else { Update };
+                let (text, value) = (key.to_string(), vec![b'v'; len]);
+                let row = Some((text.as_str(), command));
+                last.put(&item.to_string(), &record(&value, &[]), row, Instant::now());
+                let rows = model.entry(item).or_default();
+                let known = rows.iter().position(|row| row.0 == key);
+                match (known, deletes) {
+                    (Some(at), true) => drop(rows.remove(at)),
+                    (Some(at), false) => rows[at].1 = len,
+                    (None, true) => {}
+                    (None, false) => rows.push((key, len)),
+                }
+            }
+            for (item, rows) in &model {
+                let stored = values(&last, &item.to_string());
+                let lens: Vec<_> = stored.iter().map(String::len).collect();
+                let expected: Vec<_> = rows.iter().map(|row| row.1).collect();
+                prop_assert_eq!(lens, expected);
+            }
+            prop_assert_eq!(last.len(), model.values().filter(|rows| !rows.is_empty()).count());
+            last.expire(Duration::ZERO, Instant::now() + Duration::from_secs(9));
+            prop_assert_eq!(last.bytes, 0);
         }
     }
 }

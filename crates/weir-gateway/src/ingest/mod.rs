@@ -3,10 +3,16 @@
 
 mod commit_schedule;
 mod interest_inbox;
+mod item_records;
 mod last_values;
 mod late;
+mod refusal_log;
 mod resume;
+mod schema_wait;
+mod shard_senders;
 mod skips;
+mod snapshot;
+mod stored_record;
 mod worker;
 mod worker_pool;
 
@@ -16,25 +22,27 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use weir_kafka::{
-    IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope,
-    SourceError, StartFrom,
+    KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope, SourceError,
 };
-use weir_mapping::ConsumeFrom;
 use weir_net::MailboxSender;
 
 use self::commit_schedule::CommitSchedule;
+use self::refusal_log::RefusalLog;
 use self::resume::{ReadRelease, ResumeGate};
-use self::worker::{Mapper, ShardSenders};
+use self::schema_wait::SchemaWaits;
+use self::shard_senders::ShardSenders;
+use self::worker::Mapper;
 use self::worker_pool::Mappers;
+use crate::cluster::ingest_config;
 use crate::connection::KafkaConnection;
 use crate::counters::UNKNOWN;
 use crate::shard::ShardEvent;
 
 pub(crate) use self::interest_inbox::InterestInbox;
+pub(crate) use self::item_records::{StoreConfig, StoredRecords};
 
 /// Maximum wait for records, which bounds the delay of stop and status reports.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
-const POLL_RECORDS: usize = 500;
 const STATUS_PERIOD: Duration = Duration::from_millis(250);
 const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -44,8 +52,8 @@ pub(crate) struct Ingest {
     pub(crate) number: u16,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) shards: Vec<MailboxSender<ShardEvent>>,
-    /// Maximum memory for last records in bytes; 0 disables them.
-    pub(crate) last_bytes: usize,
+    /// Storage of records for later subscribers.
+    pub(crate) store: StoreConfig,
     pub(crate) resume_delay: Duration,
 }
 
@@ -67,13 +75,12 @@ impl Ingest {
     }
 
     fn consume(&self, posted: Sender<()>) -> Result<(), SourceError> {
-        let mut config = ingest_config(&self.connection.config);
+        let mut config = ingest_config(&self.connection.config, &self.connection.cluster);
         let mut delay = self.resume_delay;
-        if self.last_bytes > 0 {
-            // Unread records are unknown.
+        if self.store.is_on() {
             config.pause = PauseScope::Nothing;
         }
-        if self.last_bytes > 0 || config.group_id.is_none() {
+        if self.store.is_on() || config.group_id.is_none() {
             delay = Duration::ZERO;
         }
         let mut progress = IngestProgress {
@@ -82,6 +89,8 @@ impl Ingest {
             late_until: None,
             schedule: CommitSchedule::new(Instant::now()),
             looked_at: Instant::now(),
+            schemas: SchemaWaits::start(&self.connection)?,
+            refusals: RefusalLog::default(),
         };
         let mut source = KafkaIngest::start(&config)?;
         let mut mappers = self.mappers();
@@ -99,17 +108,20 @@ impl Ingest {
                 tracing::warn!(connection = %name, "last commit not confirmed");
             }
         }
-        report(&self.connection, &reader);
+        report(&self.connection, &reader, &mut progress.refusals);
         Ok(())
     }
 
     fn mappers(&self) -> Vec<Mapper> {
         let count = self.connection.workers.len();
-        let share = self.last_bytes.div_ceil(count);
+        let store = StoreConfig {
+            bytes: self.store.bytes.div_ceil(count),
+            ..self.store
+        };
         let senders = ShardSenders::new(self.shards.clone(), Arc::clone(&self.stop));
         let mapper = |index| {
             let connection = Arc::clone(&self.connection);
-            Mapper::new(connection, self.number, index, senders.clone(), share)
+            Mapper::new(connection, self.number, index, senders.clone(), store)
         };
         (0..count).map(mapper).collect()
     }
@@ -137,7 +149,6 @@ impl Ingest {
 }
 
 /// State that survives a replacement of the source.
-#[derive(Debug)]
 struct IngestProgress {
     gate: ResumeGate,
     /// `true` while reading is paused at the last position because there are no subscribers.
@@ -146,6 +157,9 @@ struct IngestProgress {
     late_until: Option<Instant>,
     schedule: CommitSchedule,
     looked_at: Instant,
+    /// Partitions that wait for schemas, if records name them.
+    schemas: Option<SchemaWaits>,
+    refusals: RefusalLog,
 }
 
 struct PollState<'s, 'a> {
@@ -158,9 +172,10 @@ struct PollState<'s, 'a> {
 
 impl<'a> PollState<'_, 'a> {
     fn run(mut self, reader: &mut KafkaReader<'a>) -> Result<bool, SourceError> {
-        let mut batch: Vec<LentRecord<'a>> = Vec::with_capacity(POLL_RECORDS);
         let connection = &self.ingest.connection;
-        report(connection, reader);
+        let poll_records = connection.cluster.poll_records;
+        let mut batch: Vec<LentRecord<'a>> = Vec::with_capacity(poll_records);
+        report(connection, reader, &mut self.progress.refusals);
         while !self.ingest.stop.load(Ordering::Relaxed) {
             if reader.needs_renewal() {
                 return Ok(true);
@@ -176,7 +191,7 @@ impl<'a> PollState<'_, 'a> {
             self.commit(reader)?;
             if self.progress.looked_at.elapsed() >= STATUS_PERIOD {
                 self.progress.looked_at = Instant::now();
-                report(connection, reader);
+                report(connection, reader, &mut self.progress.refusals);
                 self.end_late_window();
             }
         }
@@ -189,11 +204,19 @@ impl<'a> PollState<'_, 'a> {
         batch: &mut Vec<LentRecord<'a>>,
     ) -> Result<(), SourceError> {
         let subscribed_items = &self.ingest.connection.subscribed_items;
+        let poll_records = self.ingest.connection.cluster.poll_records;
         if !subscribed_items.is_none() {
             self.release(reader)?;
         }
-        reader.poll(POLL_TIMEOUT, POLL_RECORDS, batch)?;
-        if self.ingest.last_bytes == 0
+        let mut timeout = POLL_TIMEOUT;
+        if let Some(schemas) = &mut self.progress.schemas {
+            schemas.release(&self.ingest.connection, reader)?;
+            if schemas.is_any() {
+                timeout = schema_wait::POLL_TIMEOUT;
+            }
+        }
+        reader.poll(timeout, poll_records, batch)?;
+        if !self.ingest.store.is_on()
             && subscribed_items.is_none()
             && subscribed_items.was_ever_subscribed()
         {
@@ -203,6 +226,9 @@ impl<'a> PollState<'_, 'a> {
             self.progress.gate.on_pause();
             self.progress.paused = true;
             batch.clear();
+        }
+        if let Some(schemas) = &mut self.progress.schemas {
+            schemas.hold(&self.ingest.connection, reader, batch)?;
         }
         self.progress.schedule.count(batch.len());
         self.mappers.map(batch);
@@ -253,27 +279,10 @@ impl<'a> PollState<'_, 'a> {
     }
 }
 
-fn ingest_config(config: &weir_mapping::ConnectionConfig) -> IngestConfig {
-    let (from, hold) = match (config.consume_from, &config.group_id) {
-        // The first subscriber must get the whole topic, so reading starts with it.
-        (ConsumeFrom::Earliest, _) => (StartFrom::Earliest, PauseScope::All),
-        (ConsumeFrom::Latest, Some(_)) => (StartFrom::Latest, PauseScope::Stored),
-        (ConsumeFrom::Latest, None) => (StartFrom::Latest, PauseScope::Nothing),
-    };
-    IngestConfig {
-        bootstrap_servers: config.bootstrap(),
-        client_id: format!("weir-gateway-{}", config.name),
-        group_id: config.group_id.clone(),
-        topics: config.mapping.topics().map(str::to_owned).collect(),
-        from,
-        pause: hold,
-        properties: Vec::new(),
-    }
-}
-
 /// Copies the source's state for administration, and logs changes of readiness.
-fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>) {
+fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>, refusals: &mut RefusalLog) {
     let status = reader.status();
+    refusals.report(&connection.config.name, &status, Instant::now());
     let state = &connection.state;
     let (lag, is_known) = reader.lag();
     let records = lag.iter().filter_map(PartitionLag::records).sum();
@@ -281,6 +290,8 @@ fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>) {
     for (counter, value) in [
         (&state.lag, records),
         (&state.source_errors, status.errors),
+        (&state.login_failures, status.login_failures),
+        (&state.tls_failures, status.tls_failures),
         (&state.resets, status.resets),
         (&state.commits, status.commits),
         (&state.commit_errors, status.commit_errors),

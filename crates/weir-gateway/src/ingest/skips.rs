@@ -1,7 +1,6 @@
 //! Log lines about skipped records. The first record of each cause is logged, the others are summed
 //! up, so the number of lines is bounded.
 
-use std::mem::discriminant;
 use std::time::{Duration, Instant};
 
 use weir_kafka::Record;
@@ -16,6 +15,8 @@ const CAUSES_MAX: usize = 64;
 pub(super) struct Skips {
     causes: Vec<SkipCause>,
     summed_up: Instant,
+    /// Undecodable records since the last one that could be decoded.
+    undecodable: u64,
 }
 
 /// Records of one topic that failed in the same field for the same reason.
@@ -34,14 +35,27 @@ impl Skips {
         Self {
             causes: Vec::new(),
             summed_up: now,
+            undecodable: 0,
         }
+    }
+
+    /// Counts an undecodable record. Returns the number of such records in a row.
+    pub(super) fn note_undecodable(&mut self) -> u64 {
+        self.undecodable += 1;
+        self.undecodable
+    }
+
+    /// Notes a record that could be decoded. Returns `true` if it follows one that could not.
+    #[inline]
+    pub(super) fn note_decoded(&mut self) -> bool {
+        std::mem::take(&mut self.undecodable) > 0
     }
 
     /// Counts a record; returns `true` if it is the first of its cause.
     pub(super) fn note(&mut self, record: &Record<'_>, error: &ExtractionError) -> bool {
         let is_same = |cause: &SkipCause| {
             *cause.topic == *record.topic
-                && discriminant(&cause.error.reason) == discriminant(&error.reason)
+                && cause.error.kind() == error.kind()
                 && cause.error.target == error.target
         };
         let room = self.causes.len() < CAUSES_MAX;
@@ -97,7 +111,8 @@ impl SkipCause {
     fn log(&self, connection: &str) {
         tracing::warn!(
             connection, topic = &*self.topic, records = self.records,
-            last_partition = self.partition, last_offset = self.offset, cause = %self.error,
+            last_partition = self.partition, last_offset = self.offset,
+            reason = self.error.kind().label(), cause = %self.error,
             "records skipped"
         );
     }
@@ -106,7 +121,7 @@ impl SkipCause {
 #[cfg(test)]
 mod tests {
     use weir_kafka::HeaderList;
-    use weir_mapping::{ExtractionReason, ExtractionTarget};
+    use weir_mapping::{ExtractionTarget, PathFailure};
 
     use super::*;
 
@@ -114,7 +129,7 @@ mod tests {
         ExtractionError {
             target: ExtractionTarget::Field(field.into()),
             expression: "VALUE.a".into(),
-            reason: ExtractionReason::NotFound("a".into()),
+            reason: PathFailure::NotFound("a".into()).into(),
         }
     }
 

@@ -3,17 +3,23 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 use weir_kafka::{LentRecord, Record};
-use weir_mapping::{ErrorStrategy, ExtractionError, FieldSet, FieldValues, ItemNames, RecordView};
-use weir_net::{MailboxSender, PostError};
+use weir_mapping::{
+    ErrorStrategy, ExtractionError, FieldSet, FieldValues, FrozenValues, ItemNames, RecordView,
+};
 
+use weir_net::limited;
+
+use super::item_records::StoreConfig;
 use super::last_values::LastValueStore;
 use super::late::PassedRecords;
+use super::shard_senders::ShardSenders;
 use super::skips::Skips;
+use super::snapshot::SnapshotMapping;
 use crate::connection::KafkaConnection;
 use crate::counters::{WorkerCounters, add};
 use crate::interest::{Interest, ItemInterest};
@@ -23,11 +29,8 @@ use crate::shard::ShardEvent;
 /// Withdrawn items removed before the next records; more if many are pending.
 const WITHDRAWN_PER_ITERATION: usize = 1_000;
 
-/// Maximum wait for a full inbox before the stop flag is checked.
-const POST_TIMEOUT: Duration = Duration::from_millis(100);
-/// Maximum number of waits for full inboxes after the stop, so that a stalled shard does not block
-/// the shutdown.
-const LATE_MAX: u32 = 20;
+/// Number of undecodable records in a row, after which all records are probably of another type.
+const UNDECODABLE_MAX: u64 = 100;
 
 /// A worker's own routing table and buffers; workers share nothing.
 pub(super) struct Mapper {
@@ -41,8 +44,12 @@ pub(super) struct Mapper {
     /// Items to be removed in slices, because shards have withdrawn their interest.
     withdrawn: VecDeque<Interest>,
     last: Option<LastValueStore>,
+    /// Present if the last records are snapshots.
+    snapshot: Option<SnapshotMapping>,
     passed: Option<PassedRecords>,
     skips: Skips,
+    /// Time of the current batch.
+    now: Instant,
 }
 
 impl Drop for Mapper {
@@ -52,15 +59,18 @@ impl Drop for Mapper {
 }
 
 impl Mapper {
-    /// Creates a worker; with `last_bytes` above 0 it stores the last record of every item.
+    /// Creates a worker; if there is memory for it, it stores the last records of every item.
     pub(super) fn new(
         connection: Arc<KafkaConnection>,
         number: u16,
         index: usize,
         senders: ShardSenders,
-        last_bytes: usize,
+        store: StoreConfig,
     ) -> Self {
+        let now = Instant::now();
+        let new = || LastValueStore::new(store.kept, store.bytes, now);
         Self {
+            snapshot: SnapshotMapping::of(&connection.config),
             connection,
             number,
             index,
@@ -69,9 +79,10 @@ impl Mapper {
             names: ItemNames::default(),
             values: FieldValues::default(),
             withdrawn: VecDeque::new(),
-            last: (last_bytes > 0).then(|| LastValueStore::new(last_bytes)),
+            last: (store.bytes > 0).then(new),
             passed: None,
-            skips: Skips::new(Instant::now()),
+            skips: Skips::new(now),
+            now,
         }
     }
 
@@ -83,6 +94,8 @@ impl Mapper {
     /// mapped, so that records written after a client's `SUBOK` find its interest.
     pub(super) fn apply_interests(&mut self) {
         let now = Instant::now();
+        self.now = now;
+        self.expire_snapshots();
         self.skips.sum_up(&self.connection.config.name, now);
         self.update_late_window(now);
         let connection = Arc::clone(&self.connection);
@@ -92,11 +105,18 @@ impl Mapper {
             }
             self.count_passed(&interest);
             self.send_backfill(&interest);
-            for event in self.table.backfill_events(&interest) {
+            for mut event in self.table.backfill_events(&interest) {
+                if let (Some(snapshot), Some(last)) = (&self.snapshot, &self.last) {
+                    let extraction = (&*connection.config.mapping, &mut self.values);
+                    snapshot.add_stored(last, &mut event, &interest, extraction);
+                }
                 self.senders.send(interest.shard, event, self.counters());
             }
             self.table.apply(interest);
         });
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.update_fields(&connection.config.mapping);
+        }
         self.forget_withdrawn();
         let counters = self.counters();
         let items = self.table.len() as u64;
@@ -166,7 +186,8 @@ impl Mapper {
     fn read_last(&mut self, name: &str, fields: &FieldSet) -> Option<CachedValues> {
         let (mapping, values) = (&self.connection.config.mapping, &mut self.values);
         let read = |record: &RecordView<'_>| mapping.field_values(record, fields, values).is_ok();
-        let is_read = self.last.as_ref()?.with(name, read)?;
+        let last = self.last.as_ref().filter(|last| last.has_states())?;
+        let is_read = last.with(name, read)?;
         is_read.then(|| (Arc::new(self.values.freeze()), Arc::new(fields.clone())))
     }
 
@@ -193,8 +214,13 @@ impl Mapper {
         if self.names.unnameable() > 0 {
             add(&counters.unnameable, self.names.unnameable() as u64);
         }
+        if self.snapshot.is_some() {
+            return self.on_snapshot_record(record, &view);
+        }
         if let Some(last) = &mut self.last {
-            self.names.iter().for_each(|name| last.put(name, &view));
+            let now = self.now;
+            let names = self.names.iter();
+            names.for_each(|name| last.put(name, &view, None, now));
         }
         if let Some(passed) = &mut self.passed {
             self.names.iter().for_each(|name| passed.note(name));
@@ -210,19 +236,86 @@ impl Mapper {
             drop(routes);
             return self.on_extraction_error(record, &error);
         }
+        if self.skips.note_decoded() {
+            counters.undecodable_in_a_row.store(0, Ordering::Relaxed);
+        }
         let update = Arc::new(self.values.freeze());
+        self.post(&routes, &update, &fields, record.timestamp_ms);
+    }
+
+    /// Maps a record of a connection that stores snapshots. All its fields are extracted, with or
+    /// without subscribers, so that a record that cannot be extracted replaces no other one.
+    fn on_snapshot_record(&mut self, record: &Record<'_>, view: &RecordView<'_>) {
+        let connection = Arc::clone(&self.connection);
+        let (Some(snapshot), Some(last)) = (&self.snapshot, &mut self.last) else {
+            return;
+        };
+        if self.names.is_empty() {
+            return add(&self.counters().unrouted, 1);
+        }
+        let (mapping, fields) = (&connection.config.mapping, Arc::clone(snapshot.fields()));
+        if let Err(error) = mapping.field_values(view, &fields, &mut self.values) {
+            return self.on_extraction_error(record, &error);
+        }
+        if self.skips.note_decoded() {
+            let in_a_row = &connection.workers[self.index].counters.undecodable_in_a_row;
+            in_a_row.store(0, Ordering::Relaxed);
+        }
+        snapshot.put(last, &self.names, view, &self.values, self.now);
+        let names = self.names.iter();
+        let routes: SmallVec<[&Route; 4]> =
+            names.filter_map(|name| self.table.route(name)).collect();
+        if routes.is_empty() {
+            return add(&self.counters().unrouted, 1);
+        }
+        let update = Arc::new(self.values.freeze());
+        self.post(&routes, &update, &fields, record.timestamp_ms);
+    }
+
+    /// Discards the snapshots of idle items, and clears them for their subscribers.
+    fn expire_snapshots(&mut self) {
+        let (Some(snapshot), Some(last)) = (&mut self.snapshot, &mut self.last) else {
+            return;
+        };
+        let expired = snapshot.expire(last, &self.connection.config.name, self.now);
+        add(&self.counters().snapshots_expired, expired.len() as u64);
+        for name in expired {
+            let Some(route) = self.table.route_mut(&name) else {
+                continue;
+            };
+            route.forget_values();
+            let items = route.targets.iter();
+            let items: SmallVec<[_; 2]> = items
+                .map(|target| (target.shard, target.interest.item))
+                .collect();
+            for (shard, item) in items {
+                self.senders
+                    .send(shard, ShardEvent::Clear(item), self.counters());
+            }
+        }
+    }
+
+    /// Posts an update, of which `fields` were read, to the interested shards of its routes.
+    fn post(
+        &self,
+        routes: &[&Route],
+        update: &Arc<FrozenValues>,
+        fields: &Arc<FieldSet>,
+        record_ms: i64,
+    ) {
+        let counters = self.counters();
         if self.senders.shards.len() > 1 {
             // Another shard may subscribe to the item later.
-            for route in &routes {
-                route.store(&update, &fields, record.timestamp_ms);
+            for route in routes {
+                route.store(update, fields, record_ms);
             }
         }
         for target in routes.iter().flat_map(|route| &route.targets) {
             let event = ShardEvent::Update {
                 item: target.interest.item,
-                update: Arc::clone(&update),
-                fields: Arc::clone(&fields),
-                record_ms: record.timestamp_ms,
+                update: Arc::clone(update),
+                fields: Arc::clone(fields),
+                record_ms,
             };
             add(&counters.updates, 1);
             self.senders.send(target.shard, event, counters);
@@ -232,14 +325,26 @@ impl Mapper {
     fn on_extraction_error(&mut self, record: &Record<'_>, error: &ExtractionError) {
         let counters = &self.connection.workers[self.index].counters;
         let config = &self.connection.config;
-        add(&counters.failed, 1);
+        let kind = error.kind();
+        add(&counters.failed[kind as usize], 1);
         if error.is_deserialization() {
             add(&counters.undecodable, 1);
+            let in_a_row = self.skips.note_undecodable();
+            counters
+                .undecodable_in_a_row
+                .store(in_a_row, Ordering::Relaxed);
+            if in_a_row == UNDECODABLE_MAX {
+                limited!(
+                    error, "undecodable records", connection = %config.name,
+                    topic = record.topic, records = in_a_row, cause = %error,
+                    "no record can be decoded, check the evaluator types"
+                );
+            }
         }
         if self.skips.note(record, error) {
             tracing::warn!(
                 connection = %config.name, topic = record.topic, partition = record.partition,
-                offset = record.offset, cause = %error, "record skipped"
+                offset = record.offset, reason = kind.label(), cause = %error, "record skipped"
             );
         }
         if config.error_strategy == ErrorStrategy::ForceUnsubscription {
@@ -254,55 +359,6 @@ impl Mapper {
                 self.senders.send(shard as u16, event, counters);
             }
         }
-    }
-}
-
-#[derive(Clone)]
-pub(super) struct ShardSenders {
-    shards: Vec<MailboxSender<ShardEvent>>,
-    stop: Arc<AtomicBool>,
-    late: Arc<AtomicU32>,
-}
-
-impl ShardSenders {
-    pub(super) fn new(shards: Vec<MailboxSender<ShardEvent>>, stop: Arc<AtomicBool>) -> Self {
-        Self {
-            shards,
-            stop,
-            late: Arc::default(),
-        }
-    }
-
-    /// Sends an event and waits while the shard's inbox is full, so a slow shard slows reading from
-    /// Kafka. Events are dropped, and counted, only after the stop.
-    pub(super) fn send(&self, shard: u16, event: ShardEvent, counters: &WorkerCounters) {
-        let Some(sender) = self.shards.get(usize::from(shard)) else {
-            return;
-        };
-        let mut event = event;
-        loop {
-            match sender.post(event, POST_TIMEOUT) {
-                Ok(()) | Err(PostError::Disconnected(_)) => return,
-                Err(PostError::Timeout(back)) => {
-                    add(&counters.shard_waits, 1);
-                    if self.is_too_late() {
-                        return add(&counters.undelivered, 1);
-                    }
-                    event = back;
-                }
-            }
-        }
-    }
-
-    fn is_too_late(&self) -> bool {
-        if !self.stop.load(Ordering::Relaxed) {
-            return false;
-        }
-        let late = self.late.fetch_add(1, Ordering::Relaxed);
-        if late == LATE_MAX {
-            tracing::warn!("event loop stalled, dropped pending updates");
-        }
-        late >= LATE_MAX
     }
 }
 

@@ -8,11 +8,13 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use weir_mapping::FailureKind;
 use weir_net::admin::{MetricKind, ProcessMetrics};
 use weir_net::watchdog::Vitals;
 
 use super::{
-    ADMISSION_METRICS, CONNECTION_METRICS, MetricSpec, SHARD_METRICS, ShardMetrics, TLS_METRICS,
+    ADMISSION_METRICS, CONNECTION_METRICS, FAILURES, MetricSpec, SHARD_METRICS, ShardMetrics,
+    TLS_METRICS,
 };
 use crate::admission::{Admission, AdmissionLimit};
 use crate::connection::KafkaConnection;
@@ -97,7 +99,16 @@ impl Collector for MetricSources {
         for metric in CONNECTION_METRICS {
             let mut described = metric.describe(&mut encoder)?;
             for connection in &self.connections {
-                let labels = [("connection", connection.config.name.as_str())];
+                let name = connection.config.name.as_str();
+                if metric.name == FAILURES {
+                    for kind in FailureKind::ALL {
+                        let labels = [("connection", name), ("reason", kind.label())];
+                        let encoder = described.encode_family(&labels)?;
+                        metric.kind.encode(connection.failed(kind), encoder)?;
+                    }
+                    continue;
+                }
+                let labels = [("connection", name)];
                 let value = (metric.value)(connection);
                 if value != UNKNOWN {
                     let encoder = described.encode_family(&labels)?;

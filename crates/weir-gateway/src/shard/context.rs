@@ -47,8 +47,9 @@ impl ShardContext {
     /// it from before the shard's interest.
     pub(super) fn retention(&self, mode: Mode, connection: u16) -> Retention {
         let connection = &self.connections[usize::from(connection)];
-        let workers = match self.shards {
-            0 | 1 => 0,
+        let snapshots = connection.config.snapshots;
+        let workers = match (self.shards, snapshots) {
+            (0 | 1, None) => 0,
             _ => connection.workers.len(),
         };
         let mapping = &connection.config.mapping;
@@ -61,7 +62,11 @@ impl ShardContext {
                 };
                 Retention::Rows(rules, workers)
             }
-            Mode::Distinct => Retention::History(self.limits.distinct_snapshot, workers),
+            Mode::Distinct => {
+                let length = snapshots.map(|snapshots| snapshots.distinct_length);
+                let length = length.unwrap_or(self.limits.distinct_snapshot);
+                Retention::History(length, workers)
+            }
             Mode::Raw | Mode::Merge => Retention::Values,
         }
     }

@@ -33,6 +33,8 @@ pub(crate) enum ShardEvent {
     RowBackfill(Box<RowBackfill>),
     /// Last updates of an item that one worker had stored before the shard's interest began.
     HistoryBackfill(Box<HistoryBackfill>),
+    /// End of an item's snapshot: its values, rows and updates are obsolete.
+    Clear(ItemKey),
     ForceUnsubscribe {
         connection: u16,
     },

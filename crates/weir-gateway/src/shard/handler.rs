@@ -117,6 +117,7 @@ impl ServerHandler for Shard {
             ShardEvent::HistoryBackfill(backfill) => {
                 delivery.backfill_history(io, sessions, items, *backfill);
             }
+            ShardEvent::Clear(item) => delivery.clear(io, sessions, items, item),
             ShardEvent::ForceUnsubscribe { connection } => {
                 self.clients.force_unsubscribe(io, connection)
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_mapping::{FieldSet, FrozenValues};
+use weir_mapping::{FieldSet, FieldValue, FrozenValues};
 
 use super::class::{ClassKey, FrameClass};
 use super::classes::ItemClasses;
@@ -161,6 +161,22 @@ impl Item {
         }
     }
 
+    /// Forgets the rows and the stored updates. Returns the number of rows.
+    pub(super) fn clear_retained(&mut self) -> usize {
+        let Some(retained) = &mut self.retained else {
+            return 0;
+        };
+        retained.history.clear();
+        retained.table.as_mut().map_or(0, RowTable::remove_all)
+    }
+
+    /// Returns an update that sets all known values to null; `None` if no value is known.
+    pub(super) fn null_update(&self) -> Option<Arc<FrozenValues>> {
+        let state = self.state.as_ref()?;
+        let nulls = state.map(state.len(), |_, _| FieldValue::Null)?;
+        Some(Arc::new(nulls))
+    }
+
     pub(super) fn has_all_values(&self) -> bool {
         self.state.is_some() && self.fields.is_subset(&self.known)
     }
@@ -180,7 +196,7 @@ impl Item {
                     true => state.value(index),
                     false => backfilled,
                 };
-                let filled = values.map(of_either);
+                let filled = values.map(state.len(), of_either);
                 filled.map_or_else(|| Arc::clone(state), Arc::new)
             }
         };

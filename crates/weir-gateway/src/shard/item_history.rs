@@ -127,6 +127,11 @@ impl UpdateHistory {
         }
     }
 
+    /// Forgets the updates; later ones are stored.
+    pub(super) fn clear(&mut self) {
+        self.updates.clear();
+    }
+
     /// Returns the last updates with all fields of a schema, oldest first, up to `most`.
     pub(super) fn list(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
         let newest = self.updates.iter().rev();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use weir_mapping::{FrozenValues, RowCommand};
 
-use super::delivery_mode::DeliveryMode;
+use super::delivery_mode::{DeliveryMode, PayloadSource};
 use super::row_table::RowChange;
 use super::work::visit;
 
@@ -145,8 +145,12 @@ impl UpdateQueue {
         }
     }
 
-    /// Records that all rows were removed, and drops the queued updates of rows.
+    /// Records that all rows were removed, and drops the queued updates of rows. Updates that are
+    /// not of rows stay queued.
     pub(super) fn push_clear(&mut self) {
+        if self.delivery.payload_source() != PayloadSource::Row {
+            return self.entries.push_back(QueuedUpdate::Clear);
+        }
         let lost = match self.entries.front() {
             Some(QueuedUpdate::Lost(lost)) => Some(*lost),
             _ => None,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use foldhash::{HashSet, HashSetExt};
-use weir_mapping::{COMMAND_FIELD, CanonicalItem, KEY_FIELD, split_fields, split_items};
+use weir_mapping::{
+    COMMAND_FIELD, CanonicalItem, DynamicField, KEY_FIELD, SnapshotMode, split_fields, split_items,
+};
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_tlcp::codes::ControlCode;
@@ -26,6 +28,8 @@ pub(super) struct ResolvedItems {
     /// Canonical item names in the client's order; `None` if no template matches, so that updates
     /// will never come (only with [`UnknownNames::Accept`]).
     pub(super) items: Vec<Option<ItemName>>,
+    /// Dynamic fields that keep their indexes until the subscription's schema has been resolved.
+    pub(super) _dynamic: Vec<Arc<DynamicField>>,
 }
 
 fn refuse<T>(code: ControlCode, message: String) -> Result<T, SubscriptionError> {
@@ -59,6 +63,7 @@ pub(super) fn resolve(
         let message = format!("{fields} fields; from 1 to {most} are allowed");
         return refuse(ControlCode::BAD_SCHEMA, message);
     }
+    let dynamic = use_dynamic_fields(add, connection)?;
     if shared.unknown_names == UnknownNames::Refuse {
         check_fields(add, connection)?;
     }
@@ -66,18 +71,22 @@ pub(super) fn resolve(
     Ok(ResolvedItems {
         connection: number,
         items: resolve_items(add, number, connection, shared)?,
+        _dynamic: dynamic,
     })
 }
 
-/// Checks the mode: COMMAND needs its two fields, and a connection that evaluates commands allows
-/// no other mode.
+/// Checks the mode: COMMAND needs its two fields, and a connection with snapshots or with evaluated
+/// commands allows only one mode.
 fn check_mode(add: &Add<'_>, connection: &KafkaConnection) -> Result<(), SubscriptionError> {
+    if let Some(mode) = only_mode(connection).filter(|mode| *mode != add.mode) {
+        let name = &connection.config.name;
+        let message = format!(
+            "items of connection [{name}] are for mode {}",
+            mode.as_str()
+        );
+        return refuse(ControlCode::MODE_NOT_ALLOWED, message);
+    }
     if add.mode != Mode::Command {
-        if connection.config.mapping.command_mode().is_enforced() {
-            let name = &connection.config.name;
-            let message = format!("items of connection [{name}] are for mode COMMAND");
-            return refuse(ControlCode::MODE_NOT_ALLOWED, message);
-        }
         return Ok(());
     }
     for (field, code) in [
@@ -89,6 +98,33 @@ fn check_mode(add: &Add<'_>, connection: &KafkaConnection) -> Result<(), Subscri
         }
     }
     Ok(())
+}
+
+fn only_mode(connection: &KafkaConnection) -> Option<Mode> {
+    let config = &connection.config;
+    match config.snapshots.map(|snapshots| snapshots.mode) {
+        Some(SnapshotMode::Merge) => Some(Mode::Merge),
+        Some(SnapshotMode::Distinct) => Some(Mode::Distinct),
+        Some(SnapshotMode::Command) => Some(Mode::Command),
+        None => (config.mapping.command_mode().is_enforced()).then_some(Mode::Command),
+    }
+}
+
+/// Gives an index to the fields that records may have without being configured.
+fn use_dynamic_fields(
+    add: &Add<'_>,
+    connection: &KafkaConnection,
+) -> Result<Vec<Arc<DynamicField>>, SubscriptionError> {
+    let mapping = &connection.config.mapping;
+    let fields = mapping.use_dynamic_fields(split_fields(&add.schema));
+    fields.or_else(|error| {
+        let name = &connection.config.name;
+        limited!(warn, "dynamic fields", connection = %name, %error, "subscription refused");
+        refuse(
+            ControlCode::BAD_SCHEMA,
+            format!("connection [{name}]: {error}"),
+        )
+    })
 }
 
 /// Checks that all fields are mapped; an unmapped field would always be null.

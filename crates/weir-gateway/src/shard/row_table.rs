@@ -179,9 +179,7 @@ impl RowTable {
         let command = event.get(command_field);
         match self.rules.mode.read(event.get(key_field), command)? {
             CommandEvent::ClearSnapshot => {
-                self.rows.clear();
-                self.ages.clear();
-                self.is_incomplete = false;
+                self.remove_all();
                 self.in_snapshot = self.rules.mode.begins_with_snapshot();
                 Some(RowStep::Clear)
             }
@@ -198,6 +196,15 @@ impl RowTable {
                 Some(RowStep::Row(change))
             }
         }
+    }
+
+    /// Removes all rows. Returns their number.
+    pub(crate) fn remove_all(&mut self) -> usize {
+        let rows = self.rows.len();
+        self.rows.clear();
+        self.ages.clear();
+        self.is_incomplete = false;
+        rows
     }
 
     fn delete(&mut self, key: &str, event: &FrozenValues) -> Option<RowChange> {
@@ -218,7 +225,7 @@ impl RowTable {
             true => value,
             false => FieldValue::Skipped,
         };
-        let whole = Arc::new(event.map(named)?);
+        let whole = Arc::new(event.map(0, named)?);
         let before = self.last.clone();
         // Clients show no other field of a deleted row, so unchanged values cost least.
         let last = before.as_ref();
@@ -307,7 +314,7 @@ fn with_command(
     let Some(field) = field.filter(|field| values.get(*field) != Some(word)) else {
         return Arc::clone(values);
     };
-    let changed = values.map(|index, value| match index == field {
+    let changed = values.map(0, |index, value| match index == field {
         true => FieldValue::Text(word),
         false => value,
     });

@@ -5,16 +5,20 @@ use std::sync::{Arc, Weak};
 
 use foldhash::HashMap;
 use smallvec::SmallVec;
-use weir_mapping::{COMMAND_FIELD, FieldSet, FrozenValues, KEY_FIELD, Mapping, split_fields};
+use weir_mapping::{
+    COMMAND_FIELD, DynamicField, FieldSet, FrozenValues, KEY_FIELD, Mapping, split_fields,
+};
 
 /// Fields of a subscription: the field index of the connection per position, or `None` for a name
 /// that is not mapped and therefore stays null.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct FieldSchema {
     fields: SmallVec<[Option<u16>; 8]>,
     wanted: FieldSet,
     /// Positions, from 1, of the fields `key` and `command` of a schema for mode COMMAND.
     pub(super) command: Option<(u32, u32)>,
+    /// Dynamic fields of the schema, which keep their indexes while it is used.
+    _dynamic: Vec<Arc<DynamicField>>,
 }
 
 impl FieldSchema {
@@ -24,20 +28,27 @@ impl FieldSchema {
             let index = mapping.field_index(name);
             index.and_then(|index| u16::try_from(index).ok())
         };
-        Self::of(split_fields(schema).map(index))
+        // The caller has checked that there is room for the names.
+        let dynamic = mapping.use_dynamic_fields(split_fields(schema));
+        Self {
+            _dynamic: dynamic.unwrap_or_default(),
+            ..Self::of(split_fields(schema).map(index))
+        }
     }
 
     /// As [`Self::resolve`], for mode COMMAND. Rows are stored for later subscribers, which may
     /// need any field, so all fields are extracted.
     fn resolve_rows(schema: &str, mapping: &Mapping) -> Self {
-        let position = |name| {
+        let position = |name: &str| {
             let found = split_fields(schema).position(|field| field == name);
             found.and_then(|index| u32::try_from(index + 1).ok())
         };
+        let command = position(KEY_FIELD).zip(position(COMMAND_FIELD));
+        let schema = Self::resolve(schema, mapping);
         Self {
             wanted: mapping.all_fields(),
-            command: position(KEY_FIELD).zip(position(COMMAND_FIELD)),
-            ..Self::resolve(schema, mapping)
+            command,
+            ..schema
         }
     }
 
@@ -48,6 +59,7 @@ impl FieldSchema {
             wanted: mapped.collect(),
             fields,
             command: None,
+            _dynamic: Vec::new(),
         }
     }
 

@@ -18,6 +18,7 @@ use super::keys::SessionKey;
 use super::keys::{DRAIN_STEP, END_POLLS};
 use super::wire::Wire;
 use super::{Shard, ShardContext, http};
+use crate::cluster::Cluster;
 use crate::connection::KafkaConnection;
 use crate::limits::GatewayLimits;
 use weir_net::memory::MemoryUse;
@@ -192,9 +193,15 @@ impl TestEnv {
         let options = ParseOptions::default();
         let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &none, options);
         let config = report.connections.remove(0).expect("valid file");
+        let cluster = Cluster::of(&config, &[], Default::default()).expect("valid settings");
         let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),
-            connections: vec![Arc::new(KafkaConnection::new(config, &Default::default()))],
+            connections: vec![Arc::new(KafkaConnection::new(
+                config,
+                cluster,
+                None,
+                &Default::default(),
+            ))],
             session: SessionConfig::default(),
             limits,
             unknown_names,

@@ -62,7 +62,9 @@ impl Clients {
         out: &mut Vec<u8>,
     ) -> Result<(), SubscriptionError> {
         let shared = Arc::clone(&self.shared);
-        let ResolvedItems { connection, items } = resolved;
+        let ResolvedItems {
+            connection, items, ..
+        } = resolved;
         let kafka = &shared.connections[usize::from(connection)];
         let (mapping, in_rows) = (&kafka.config.mapping, add.mode == Mode::Command);
         let schema = self.schemas.get(connection, &add.schema, mapping, in_rows);

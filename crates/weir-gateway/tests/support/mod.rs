@@ -7,7 +7,9 @@
 )]
 
 pub mod http;
+pub mod registry;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,7 +22,7 @@ use tungstenite::http::HeaderValue;
 use tungstenite::{Message, WebSocket};
 use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, GatewayConfig};
-use weir_kafka::{Admin, Producer, ProducerConfig};
+use weir_kafka::{Admin, Producer, ProducerConfig, ReaderKind};
 use weir_lab::{Lab, LabOptions};
 use weir_mapping::ParseOptions;
 
@@ -47,6 +49,43 @@ fn bootstrap() -> &'static str {
     bootstrap
 }
 
+thread_local! {
+    /// Client that the gateways of this thread read with. `WEIR_TEST_READER=lean` changes it for
+    /// tests that do not select one.
+    static READER: Cell<ReaderKind> = Cell::new(match std::env::var("WEIR_TEST_READER") {
+        Ok(name) if name == "lean" => ReaderKind::Lean,
+        Ok(name) => panic!("WEIR_TEST_READER={name}: use lean, or unset it"),
+        Err(_) => ReaderKind::default(),
+    });
+}
+
+/// Runs a test whose gateways read with `reader`.
+pub fn read_with(reader: ReaderKind, test: fn()) {
+    READER.set(reader);
+    test();
+}
+
+/// Defines two tests per function, one for each client that gateways read with.
+#[allow(unused_macros, reason = "not all test files need both clients")]
+macro_rules! per_reader {
+    ($($name:ident)*) => {
+        mod with_librdkafka {
+            $(#[test]
+            fn $name() {
+                crate::support::read_with(weir_kafka::ReaderKind::Librdkafka, super::$name);
+            })*
+        }
+        mod with_lean_client {
+            $(#[test]
+            fn $name() {
+                crate::support::read_with(weir_kafka::ReaderKind::Lean, super::$name);
+            })*
+        }
+    };
+}
+#[allow(unused_imports, reason = "not all test files need both clients")]
+pub(crate) use per_reader;
+
 /// The topic of one test and a producer for it.
 pub struct TestEnv {
     pub topic: String,
@@ -69,13 +108,17 @@ impl TestEnv {
     pub fn on(bootstrap: &str, partitions: i32) -> Self {
         let number = TOPICS.fetch_add(1, Ordering::Relaxed);
         let topic = format!("gateway-test-{}-{number}", std::process::id());
-        let admin = Admin::connect(bootstrap, TEST_TIMEOUT).expect("a reachable broker");
+        let admin = Admin::connect(
+            &weir_kafka::KafkaSettings::plaintext(bootstrap),
+            TEST_TIMEOUT,
+        )
+        .expect("a reachable broker");
         admin
             // The records' timestamps are old enough for retention to delete them.
             .create_topic(&topic, partitions, 1, &[("retention.ms", "-1")])
             .expect("a new topic");
         let config = ProducerConfig {
-            bootstrap_servers: bootstrap.to_owned(),
+            kafka: weir_kafka::KafkaSettings::plaintext(bootstrap),
             ..Default::default()
         };
         let producer = Producer::start(&config, Box::new(|_| {})).expect("a producer");
@@ -86,6 +129,16 @@ impl TestEnv {
             producer,
             dir: tempfile::tempdir().expect("a directory"),
         }
+    }
+
+    /// Returns the servers of the broker.
+    pub fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+
+    /// Writes a file next to the configuration.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.dir.path().join(name), text).expect("a file");
     }
 
     /// Starts a gateway with scenario 2's configuration for this topic, changed by the test.
@@ -109,6 +162,11 @@ impl TestEnv {
     }
 
     pub fn config(&self, change: impl FnOnce(String) -> String) -> GatewayConfig {
+        self.config_with("", change)
+    }
+
+    /// Returns a configuration with a `gateway.toml`, whose paths are relative to the environment.
+    pub fn config_with(&self, toml: &str, change: impl FnOnce(String) -> String) -> GatewayConfig {
         let xml = SCENARIO_2
             .replace("localhost:9092", &self.bootstrap)
             .replace("map.LTest.to", &format!("map.{}.to", self.topic));
@@ -119,9 +177,13 @@ impl TestEnv {
             listen: any,
             admin: any,
             event_loops: Some(2),
+            reader: Some(READER.get()),
             ..CliOverrides::default()
         };
-        let loaded = GatewayConfig::load(Some(&path), None, &overrides, ParseOptions::default());
+        let file = self.dir.path().join("gateway.toml");
+        std::fs::write(&file, toml).expect("a file");
+        let (adapters, options) = (Some(path.as_path()), ParseOptions::default());
+        let loaded = GatewayConfig::load(adapters, Some(&file), &overrides, options);
         let mut config = loaded.expect("a valid configuration");
         config.drain_timeout_ms = 500;
         config
@@ -148,6 +210,14 @@ impl TestEnv {
     /// Produces to another topic.
     pub fn produce_to(&self, topic: &str, key: &str, value: &str) {
         self.send_to(topic, key, value);
+        self.flush();
+    }
+
+    /// Produces a record with any bytes to a partition.
+    pub fn produce_bytes(&self, partition: i32, key: &str, value: &[u8]) {
+        let (key, value) = (Some(key.as_bytes()), Some(value));
+        let sent = (self.producer).send(&self.topic, Some(partition), key, value, &[], None, 0);
+        sent.expect("a free queue slot");
         self.flush();
     }
 
@@ -316,6 +386,12 @@ impl Client {
             }
         }
     }
+}
+
+/// Prints that a test lacks a prerequisite.
+pub fn skipped(reason: &str) {
+    // The harness captures only the macros. A closed terminal is not a failure.
+    let _ = writeln!(std::io::stderr(), "\nskipped: {reason}");
 }
 
 /// Sends one HTTP request on a new connection; returns header and body of the response.

@@ -1,14 +1,21 @@
 //! Operations on several topics, and ends of partitions.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use pollster::block_on;
-use rdkafka::admin::{NewTopic, TopicReplication};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::{Offset, TopicPartitionList};
+use kafka_protocol::messages::delete_records_request::{
+    DeleteRecordsPartition, DeleteRecordsTopic,
+};
+use kafka_protocol::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
+use kafka_protocol::protocol::{Decodable, Request};
 
+use super::change::{UNKNOWN_TOPIC_OR_PARTITION, check, millis, topic_name};
+use super::client::{Admin, POLL_MAX, POLL_MIN};
+use super::error::{AdminError, reason, topic_error};
+use super::topics::new_topic;
 use super::view::TopicView;
-use super::{Admin, AdminError, POLL_MAX, POLL_MIN, check, topic_error};
+use weir_wire::list_offsets;
+use weir_wire::metadata::{BrokerAddress, Metadata};
 
 impl Admin {
     /// Creates topics of one partition and one replica in one request. Waits until every broker
@@ -24,19 +31,9 @@ impl Admin {
         let Some(first) = names.first() else {
             return Ok(());
         };
-        let topic = |name| {
-            let mut topic = NewTopic::new(name, 1, TopicReplication::Fixed(1));
-            topic.config = configs.to_vec();
-            topic
-        };
-        let topics: Vec<NewTopic<'_>> = names.iter().map(|name| topic(name)).collect();
-        let response = block_on(self.client.create_topics(&topics, &self.options()));
-        check("create", first, response)?;
-        names.iter().try_for_each(|name| {
-            self.wait_leaders(name, 1)?;
-            // A broker reports itself as a leader shortly before it accepts records.
-            self.end_offset(name, 0).map(|_| ())
-        })
+        let topics = names.iter().map(|name| new_topic(name, 1, 1, configs));
+        self.send_create(topics.collect(), first)?;
+        names.iter().try_for_each(|name| self.wait_leaders(name, 1))
     }
 
     /// Deletes topics in one request and waits until no broker reports any of them. Topics that do
@@ -46,13 +43,9 @@ impl Admin {
             return Ok(());
         };
         let names_only: Vec<&str> = names.iter().map(String::as_str).collect();
-        let response = block_on(self.client.delete_topics(&names_only, &self.options()));
-        let missing = RDKafkaErrorCode::UnknownTopicOrPartition;
-        let response = response.map(|mut results| {
-            results.retain(|result| !matches!(result, Err((_, code)) if *code == missing));
-            results
-        });
-        check("delete", first, response)?;
+        let mut results = self.send_delete(&names_only, first)?;
+        results.retain(|result| result.code != UNKNOWN_TOPIC_OR_PARTITION);
+        check("delete", first, results)?;
         let deleted = |view: &TopicView| *view == TopicView::Missing;
         names
             .iter()
@@ -66,41 +59,197 @@ impl Admin {
         partition: i32,
         offset: i64,
     ) -> Result<(), AdminError> {
-        let failed = |error: KafkaError| topic_error("delete records of", topic, error.to_string());
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(topic, partition, Offset::Offset(offset))
-            .map_err(failed)?;
-        let response = block_on(self.client.delete_records(&list, &self.options()));
-        let list = response.map_err(failed)?;
-        let mut elements = list.elements().into_iter();
-        elements
-            .try_for_each(|element| element.error())
-            .map_err(failed)
+        let action = "delete records of";
+        let wanted = DeleteRecordsPartition::default()
+            .with_partition_index(partition)
+            .with_offset(offset);
+        let topics = DeleteRecordsTopic::default()
+            .with_name(topic_name(topic))
+            .with_partitions(vec![wanted]);
+        let request = DeleteRecordsRequest::default()
+            .with_timeout_ms(millis(self.timeout))
+            .with_topics(vec![topics]);
+        self.ask_leader(
+            (action, topic, partition),
+            DELETE_VERSION,
+            &request,
+            |mut body| {
+                let response = DeleteRecordsResponse::decode(&mut body, DELETE_VERSION);
+                let response = response.map_err(|error| error.to_string())?;
+                let partitions = response
+                    .topics
+                    .into_iter()
+                    .flat_map(|topic| topic.partitions);
+                let codes = partitions.map(|partition| (partition.error_code, ()));
+                codes
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| NO_PARTITION.to_owned())
+            },
+        )
     }
 
     /// Returns the offset of the next record of a partition. Retries while a leader is being
     /// elected.
     pub fn end_offset(&self, topic: &str, partition: i32) -> Result<u64, AdminError> {
+        let request = list_offsets::request(topic, &[partition], list_offsets::LATEST);
+        let version = list_offsets::VERSION;
+        self.ask_leader(("look up", topic, partition), version, &request, |body| {
+            let offsets = list_offsets::read(&body).map_err(|error| error.to_string())?;
+            let end = offsets.first().ok_or_else(|| NO_PARTITION.to_owned())?;
+            Ok((end.error, u64::try_from(end.offset).unwrap_or(0)))
+        })
+    }
+
+    /// Waits until the leaders of the first `count` partitions respond as such. Each leader gets
+    /// one request, which is repeated for the partitions that it does not lead yet.
+    pub(super) fn wait_responses(&self, topic: &str, count: usize) -> Result<(), AdminError> {
         let deadline = Instant::now() + self.timeout;
         let mut pause = POLL_MIN;
+        let mut pending: BTreeSet<i32> = (0..).take(count).collect();
         loop {
-            let client = self.client.inner();
-            match client.fetch_watermarks(topic, partition, self.timeout) {
-                Ok((_, end)) => return Ok(u64::try_from(end).unwrap_or(0)),
-                Err(error) if !is_transient(&error) || Instant::now() >= deadline => {
-                    return Err(topic_error("look up", topic, error.to_string()));
+            let metadata = self.metadata(Some(topic))?;
+            let mut failure = "has no leader".to_owned();
+            for (leader, partitions) in by_leader(&metadata, &pending) {
+                for (partition, code) in self.end_codes(&leader, topic, &partitions)? {
+                    match code {
+                        0 => drop(pending.remove(&partition)),
+                        code if TRANSIENT.contains(&code) => failure = reason(code, None),
+                        code => return Err(topic_error("look up", topic, reason(code, None))),
+                    }
                 }
-                Err(_) => std::thread::sleep(pause),
             }
+            let Some(partition) = pending.first() else {
+                return Ok(());
+            };
+            if Instant::now() + pause >= deadline {
+                return Err(AdminError::NotSettled {
+                    topic: topic.to_owned(),
+                    wanted: "ready",
+                    timeout_ms: self.timeout.as_millis(),
+                    last: format!("partition {partition}: {failure}"),
+                });
+            }
+            std::thread::sleep(pause);
             pause = (pause * 2).min(POLL_MAX);
         }
     }
+
+    /// Requests the ends of partitions from a broker. Returns each partition with its error code.
+    fn end_codes(
+        &self,
+        leader: &BrokerAddress,
+        topic: &str,
+        partitions: &[i32],
+    ) -> Result<Vec<(i32, i16)>, AdminError> {
+        let action = "look up";
+        let request = list_offsets::request(topic, partitions, list_offsets::LATEST);
+        let body = self.send(leader, list_offsets::VERSION, &request, (action, topic))?;
+        let rows = list_offsets::read(&body);
+        let rows = rows.map_err(|error| topic_error(action, topic, error.to_string()))?;
+        Ok(rows.iter().map(|row| (row.partition, row.error)).collect())
+    }
+
+    /// Sends a request to the leader of a partition. Repeats it while there is none, or while the
+    /// broker does not know yet that it is the leader.
+    fn ask_leader<R: Request, T>(
+        &self,
+        (action, topic, partition): (&'static str, &str, i32),
+        version: i16,
+        request: &R,
+        read: impl Fn(bytes::Bytes) -> Result<(i16, T), String>,
+    ) -> Result<T, AdminError> {
+        let deadline = Instant::now() + self.timeout;
+        let mut pause = POLL_MIN;
+        loop {
+            let failure = match self.leader(topic, partition)? {
+                None => "the partition has no leader".to_owned(),
+                Some(leader) => {
+                    let body = self.send(&leader, version, request, (action, topic))?;
+                    let result = read(body).map_err(|text| topic_error(action, topic, text))?;
+                    match result {
+                        (0, value) => return Ok(value),
+                        (code, _) if !TRANSIENT.contains(&code) => {
+                            return Err(topic_error(action, topic, reason(code, None)));
+                        }
+                        (code, _) => reason(code, None),
+                    }
+                }
+            };
+            if Instant::now() + pause >= deadline {
+                return Err(topic_error(action, topic, failure));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(POLL_MAX);
+        }
+    }
+
+    fn leader(&self, topic: &str, partition: i32) -> Result<Option<BrokerAddress>, AdminError> {
+        let metadata = self.metadata(Some(topic))?;
+        let found = metadata
+            .topic
+            .as_ref()
+            .filter(|found| found.error != UNKNOWN_TOPIC_OR_PARTITION);
+        let Some(found) = found else {
+            return Err(topic_error(
+                "look up",
+                topic,
+                "the topic does not exist".to_owned(),
+            ));
+        };
+        let mut partitions = found.partitions.iter();
+        let leader = partitions.find(|one| one.partition == partition);
+        let mut brokers = metadata.brokers.iter();
+        let leader = leader.and_then(|one| brokers.find(|broker| broker.id == one.leader));
+        Ok(leader.cloned())
+    }
 }
 
-/// Returns `true` for errors of a broker whose metadata is not up to date yet.
-fn is_transient(error: &KafkaError) -> bool {
-    matches!(
-        error.rdkafka_error_code(),
-        Some(RDKafkaErrorCode::NotLeaderForPartition | RDKafkaErrorCode::LeaderNotAvailable)
-    )
+/// Returns the brokers that lead some of these partitions of the topic, with them.
+fn by_leader(metadata: &Metadata, wanted: &BTreeSet<i32>) -> Vec<(BrokerAddress, Vec<i32>)> {
+    let mut led: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    let partitions = metadata.topic.iter().flat_map(|topic| &topic.partitions);
+    for one in partitions.filter(|one| wanted.contains(&one.partition)) {
+        led.entry(one.leader).or_default().push(one.partition);
+    }
+    let brokers = metadata.brokers.iter();
+    brokers
+        .filter_map(|broker| Some((broker.clone(), led.remove(&broker.id)?)))
+        .collect()
+}
+
+/// Error codes of a broker whose metadata is not up to date yet: unknown partition, leader not
+/// available, not leader, replica not available, fenced and unknown leader epoch.
+const TRANSIENT: [i16; 6] = [UNKNOWN_TOPIC_OR_PARTITION, 5, 6, 9, 74, 75];
+/// Latest version without compact encodings.
+const DELETE_VERSION: i16 = 1;
+const NO_PARTITION: &str = "the response lacks the partition";
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::metadata::{PartitionMetadata, TopicMetadata};
+
+    use super::*;
+
+    #[test]
+    fn each_leader_gets_its_pending_partitions() {
+        let broker = |id| BrokerAddress {
+            id,
+            host: "a".to_owned(),
+            port: 1,
+        };
+        let partitions = [(0, 1), (1, 2), (2, 1), (3, -1), (4, 1)];
+        let partition = |(partition, leader)| PartitionMetadata { partition, leader };
+        let metadata = Metadata {
+            brokers: vec![broker(1), broker(2), broker(3)],
+            controller_id: 1,
+            topic: Some(TopicMetadata {
+                error: 0,
+                name: "t".to_owned(),
+                partitions: partitions.map(partition).into(),
+            }),
+        };
+        let found = by_leader(&metadata, &BTreeSet::from([0, 1, 2, 3]));
+        assert_eq!(found, [(broker(1), vec![0, 2]), (broker(2), vec![1])]);
+    }
 }

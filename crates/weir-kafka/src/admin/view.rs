@@ -1,11 +1,14 @@
 //! Requests the state of a topic from one broker, over a separate connection.
 
 use std::fmt;
-use std::io::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::change::{CLIENT_ID, UNKNOWN_TOPIC_OR_PARTITION};
+use crate::connect_error::ConnectError;
 use crate::exchange::BrokerStream;
-use crate::wire::metadata;
+use crate::secure::BrokerSecurity;
+use weir_wire::metadata::{self, BrokerAddress};
 
 /// State of a topic as one broker reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,16 +38,18 @@ impl fmt::Display for TopicView {
 }
 
 pub(super) fn request_view(
-    host: &str,
-    port: i32,
+    security: &Arc<BrokerSecurity>,
+    broker: &BrokerAddress,
     topic: &str,
     timeout: Duration,
-) -> std::io::Result<TopicView> {
-    let port = u16::try_from(port).map_err(Error::other)?;
-    let mut stream = BrokerStream::connect(host, port, timeout)?;
+) -> Result<TopicView, ConnectError> {
+    let address = (broker.host.as_str(), broker.port);
+    let mut stream = BrokerStream::connect(security, address, timeout)?;
     let request = metadata::request([topic]);
-    let body = stream.exchange("weir-admin", metadata::VERSION, &request)?;
-    let Some(topic) = metadata::read(&body, topic).map_err(Error::other)?.topic else {
+    let body = stream.exchange(CLIENT_ID, metadata::VERSION, &request)?;
+    let read = metadata::read(&body, topic);
+    let read = read.map_err(|error| stream.failed(std::io::Error::other(error)))?;
+    let Some(topic) = read.topic else {
         return Ok(TopicView::Missing);
     };
     Ok(match topic.error {
@@ -56,5 +61,3 @@ pub(super) fn request_view(
         code => TopicView::Failed(code),
     })
 }
-
-const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;

@@ -1,14 +1,8 @@
 //! First and end offsets of partitions, and replacements of positions that are out of range.
 
-use std::time::Duration;
-
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaResult;
-use rdkafka::{Offset, TopicPartitionList};
-
-use super::client::IngestContext;
 use super::config::StartFrom;
 use super::offsets::Offsets;
+use super::partition_client::{OffsetAt, PartitionClient, TopicPartition};
 
 /// First and end offset of a partition, as reported by its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +36,10 @@ pub(super) struct AllBounds {
 impl AllBounds {
     /// Requests the bounds of the partitions in `list` from their leaders. The result lacks those
     /// whose leader did not respond.
-    pub(super) fn query(consumer: &BaseConsumer<IngestContext>, list: &[(String, i32)]) -> Self {
+    pub(super) fn query(client: &dyn PartitionClient, list: &[TopicPartition]) -> Self {
         Self {
-            first: query(consumer, list, Offset::Beginning),
-            end: query(consumer, list, Offset::End),
+            first: query(client, list, OffsetAt::Beginning),
+            end: query(client, list, OffsetAt::End),
         }
     }
 
@@ -57,51 +51,23 @@ impl AllBounds {
     }
 }
 
-/// Returns the offset that `logical` stands for in each partition, without failed ones. A partition
-/// without a leader fails a request for several partitions, so after a failure each is requested
-/// alone.
+/// Returns an offset of each partition, without failed ones.
 pub(super) fn query(
-    consumer: &BaseConsumer<IngestContext>,
-    partitions: &[(String, i32)],
-    logical: Offset,
+    client: &dyn PartitionClient,
+    partitions: &[TopicPartition],
+    at: OffsetAt,
 ) -> Offsets {
     let mut offsets = Offsets::default();
     if partitions.is_empty() {
         return offsets;
     }
-    match request(consumer, partitions, logical) {
-        Ok(found) => found,
-        Err(_) if partitions.len() == 1 => offsets,
-        Err(_) => {
-            for one in partitions.chunks(1) {
-                offsets.merge(&query(consumer, one, logical));
-            }
-            offsets
+    for ((topic, partition), offset) in client.offsets(partitions, at) {
+        if let Ok(offset) = offset {
+            offsets.set(&topic, partition, offset);
         }
     }
+    offsets
 }
-
-fn request(
-    consumer: &BaseConsumer<IngestContext>,
-    partitions: &[(String, i32)],
-    logical: Offset,
-) -> KafkaResult<Offsets> {
-    let mut list = TopicPartitionList::new();
-    for (topic, partition) in partitions {
-        list.add_partition_offset(topic, *partition, logical)?;
-    }
-    let found = consumer.offsets_for_times(list, REQUEST_TIMEOUT)?;
-    let mut offsets = Offsets::default();
-    for element in found.elements() {
-        if let (Ok(()), Offset::Offset(offset)) = (element.error(), element.offset()) {
-            offsets.set(element.topic(), element.partition(), offset);
-        }
-    }
-    Ok(offsets)
-}
-
-/// Timeout of a request of the discovery thread. It bounds the time to stop.
-pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -2,24 +2,34 @@
 
 use std::sync::Arc;
 
-use rdkafka::client::ClientContext;
+use rdkafka::ClientConfig;
+use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::statistics::Statistics;
+use weir_security::Security;
 
-use super::config::IngestConfig;
+use super::config::{IngestConfig, OWNED, check_topics};
 use super::error::SourceError;
 use super::state::IngestState;
 use crate::properties;
+use crate::refusals::Refusals;
 
 /// Receiver of librdkafka's logs, errors and statistics.
 pub(super) struct IngestContext {
     shared: Arc<IngestState>,
+    refusals: Refusals,
+    security: Arc<Security>,
 }
 
 impl ClientContext for IngestContext {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        if let Some(hint) = self.refusals.note_log(facility, message) {
+            self.shared.note_hint(hint);
+        }
         properties::log_line(level, facility, message);
     }
 
@@ -28,11 +38,21 @@ impl ClientContext for IngestContext {
             // The reader receives this error too and requests a check of the position.
             return;
         }
+        if let Some(refusal) = self.refusals.note(&error, reason) {
+            return self.shared.note_refusal(refusal);
+        }
         let down = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
         self.shared.note_error(format!("{error}: {reason}"));
         if down {
             self.shared.brokers_lost();
         }
+    }
+
+    fn generate_oauth_token(
+        &self,
+        _: Option<&str>,
+    ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        properties::oauth_token(&self.security)
     }
 
     fn stats(&self, statistics: Statistics) {
@@ -57,8 +77,21 @@ pub(super) fn consumer(
     config: &IngestConfig,
     shared: &Arc<IngestState>,
 ) -> Result<BaseConsumer<IngestContext>, SourceError> {
-    check_topics(&config.topics)?;
-    let mut client_config = properties::base(&config.bootstrap_servers, &config.client_id);
+    let context = IngestContext {
+        shared: Arc::clone(shared),
+        refusals: Refusals::new(&config.kafka),
+        security: Arc::clone(&config.kafka.security),
+    };
+    Ok(BaseConsumer::from_config_and_context(
+        &client_config(config)?,
+        context,
+    )?)
+}
+
+/// Returns the configuration of librdkafka, which has not checked names and values yet.
+pub(super) fn client_config(config: &IngestConfig) -> Result<ClientConfig, SourceError> {
+    check_topics(config)?;
+    let mut client_config = properties::base(&config.kafka, &config.client_id)?;
     let group = config.group_id.as_deref().unwrap_or(&config.client_id);
     client_config
         .set("group.id", if group.is_empty() { "weir" } else { group })
@@ -71,49 +104,18 @@ pub(super) fn consumer(
     for (key, value) in TUNING {
         client_config.set(key, value);
     }
-    properties::apply(&mut client_config, &config.properties, &OWNED)?;
-    let context = IngestContext {
-        shared: Arc::clone(shared),
-    };
-    Ok(BaseConsumer::from_config_and_context(
-        &client_config,
-        context,
-    )?)
+    properties::apply(&mut client_config, &config.kafka, &OWNED)?;
+    Ok(client_config)
 }
-
-fn check_topics(topics: &[String]) -> Result<(), SourceError> {
-    if topics.is_empty() {
-        return Err(SourceError::NoTopic);
-    }
-    for topic in topics {
-        let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if topic.is_empty() || topic.len() > 249 || !topic.bytes().all(legal) {
-            return Err(SourceError::TopicName {
-                topic: topic.clone(),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Properties that `SourceStatus::ready` and lossless reading depend on.
-const OWNED: [&str; 8] = [
-    "bootstrap.servers",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.partition.eof",
-    "auto.offset.reset",
-    "allow.auto.create.topics",
-    "statistics.interval.ms",
-    "group.id",
-];
 
 /// Defaults that the user may override.
-const TUNING: [(&str, &str); 8] = [
+const TUNING: [(&str, &str); 9] = [
     // A fetch returns as soon as there is one byte, so this time only delays partitions that are
     // added while a fetch is pending.
     ("fetch.wait.max.ms", "100"),
     ("fetch.min.bytes", "1"),
+    // The default of Kafka's own clients; librdkafka's is `read_committed`.
+    ("isolation.level", "read_uncommitted"),
     ("fetch.error.backoff.ms", "100"),
     // Bounds of the queue in memory. librdkafka stops fetching above either bound and checks again
     // after the backoff. The default backoff of one second would add a second of latency.
@@ -128,14 +130,18 @@ const TUNING: [(&str, &str); 8] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_security::KafkaSettings;
 
     fn config(topics: &[&str], properties: &[(&str, &str)]) -> IngestConfig {
         let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let kafka = KafkaSettings {
+            properties: properties.iter().map(owned).collect(),
+            ..KafkaSettings::plaintext("127.0.0.1:1")
+        };
         IngestConfig {
-            bootstrap_servers: "127.0.0.1:1".to_owned(),
+            kafka,
             client_id: "test".to_owned(),
             topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
-            properties: properties.iter().map(owned).collect(),
             ..IngestConfig::default()
         }
     }

@@ -1,15 +1,12 @@
-//! A thread that stores offsets. librdkafka does not report the result of an asynchronous commit,
-//! so this thread commits synchronously in place of the reader.
+//! A thread that stores offsets, so that the reader does not wait for the result.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-
-use super::client::IngestContext;
 use super::error::SourceError;
+use super::offsets::Offsets;
+use super::partition_client::PartitionClient;
 use super::state::IngestState;
 
 /// Handle of the commit thread. Dropping it stops the thread and waits for it, unless a commit is
@@ -27,22 +24,22 @@ struct PendingCommit {
 
 #[derive(Default)]
 struct Inner {
-    queued: Option<TopicPartitionList>,
+    queued: Option<Offsets>,
     committing: bool,
     stopping: bool,
 }
 
 impl Committer {
     pub(super) fn spawn(
-        consumer: &Arc<BaseConsumer<IngestContext>>,
+        client: &Arc<dyn PartitionClient>,
         shared: &Arc<IngestState>,
     ) -> Result<Self, SourceError> {
         let pending = Arc::new(PendingCommit::default());
-        let (consumer, shared) = (Arc::clone(consumer), Arc::clone(shared));
+        let (client, shared) = (Arc::clone(client), Arc::clone(shared));
         let for_thread = Arc::clone(&pending);
         let thread = std::thread::Builder::new()
             .name("kafka-commit".to_owned())
-            .spawn(move || for_thread.serve(&consumer, &shared))
+            .spawn(move || for_thread.serve(&*client, &shared))
             .map_err(|error| SourceError::Thread {
                 reason: error.to_string(),
             })?;
@@ -52,14 +49,13 @@ impl Committer {
         })
     }
 
-    /// Queues a list of offsets. It replaces a list that was not sent yet, so each list must be
-    /// complete.
-    pub(super) fn post(&self, list: TopicPartitionList) {
-        self.pending.lock().queued = Some(list);
+    /// Queues offsets. They replace those that were not sent yet, so they must be complete.
+    pub(super) fn post(&self, offsets: Offsets) {
+        self.pending.lock().queued = Some(offsets);
         self.pending.changed.notify_all();
     }
 
-    /// Returns `true` if every queued list was committed, rejected or replaced within `timeout`.
+    /// Returns `true` if all queued offsets were committed, rejected or replaced within `timeout`.
     pub(super) fn wait_committed(&self, timeout: Duration) -> bool {
         let is_unfinished = |inner: &mut Inner| inner.committing || inner.queued.is_some();
         let waited =
@@ -87,25 +83,24 @@ impl Drop for Committer {
 }
 
 impl PendingCommit {
-    fn serve(&self, consumer: &BaseConsumer<IngestContext>, shared: &IngestState) {
-        while let Some(list) = self.next() {
-            let result = consumer.commit(&list, CommitMode::Sync);
-            let error = result.err().map(|error| error.to_string());
+    fn serve(&self, client: &dyn PartitionClient, shared: &IngestState) {
+        while let Some(offsets) = self.next() {
+            let error = client.commit(&offsets).err();
             shared.note_commit(error.map(|error| format!("commit of offsets: {error}")));
         }
     }
 
-    /// Returns the next list, or `None` if the thread must stop.
-    fn next(&self) -> Option<TopicPartitionList> {
+    /// Returns the next offsets, or `None` if the thread must stop.
+    fn next(&self) -> Option<Offsets> {
         let mut inner = self.lock();
         inner.committing = false;
         self.changed.notify_all();
         let idle = |inner: &mut Inner| inner.queued.is_none() && !inner.stopping;
         let waited = self.changed.wait_while(inner, idle);
         inner = waited.unwrap_or_else(PoisonError::into_inner);
-        let list = inner.queued.take();
-        inner.committing = list.is_some();
-        list
+        let offsets = inner.queued.take();
+        inner.committing = offsets.is_some();
+        offsets
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -1,36 +1,42 @@
 //! A thread that finds topics, partitions and start offsets, and assigns the partitions.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::{Offset, TopicPartitionList};
-
-use super::bounds::{self, AllBounds, REQUEST_TIMEOUT};
-use super::client::IngestContext;
-use super::config::{IngestConfig, StartFrom};
+use super::bounds::{self, AllBounds};
+use super::config::{IngestConfig, StartFrom, TopicPattern};
 use super::error::SourceError;
-use super::identity::Identities;
+use super::identity::{Id, Identities};
 use super::moves::{Move, log_move};
+use super::partition_client::{
+    ClusterView, Committed, FoundOffset, OffsetAt, PartitionClient, RequestError, TopicPartition,
+    TopicView,
+};
 use super::state::{IngestState, TopicLookup, TopicState, partition_mut};
+use super::stores::Stores;
 
 /// Starts the thread. It ends when `shared` is stopped, and returns the known topic ids.
 pub(super) fn spawn(
     config: &IngestConfig,
-    consumer: &Arc<BaseConsumer<IngestContext>>,
+    client: &Arc<dyn PartitionClient>,
     shared: &Arc<IngestState>,
     identities: Identities,
 ) -> Result<JoinHandle<Identities>, SourceError> {
     let discovery = Discovery {
-        consumer: Arc::clone(consumer),
+        client: Arc::clone(client),
         shared: Arc::clone(shared),
         from: config.from,
         resume: config.group_id.is_some(),
-        topics: config.topics.clone(),
+        topics: shared.topic_names(),
+        pattern: config.pattern.clone(),
+        list_time: Duration::ZERO,
+        over_limit: 0,
         brokers: Vec::new(),
+        ids: Vec::new(),
         identities,
+        stores: Stores::new(config),
     };
     std::thread::Builder::new()
         .name("kafka-discover".to_owned())
@@ -41,15 +47,23 @@ pub(super) fn spawn(
 }
 
 struct Discovery {
-    consumer: Arc<BaseConsumer<IngestContext>>,
+    client: Arc<dyn PartitionClient>,
     shared: Arc<IngestState>,
     from: StartFrom,
     /// Start at stored offsets, if there are any.
     resume: bool,
     topics: Vec<String>,
+    pattern: Option<TopicPattern>,
+    /// Time that the latest list of all topics took.
+    list_time: Duration,
+    /// Number of matching topics over the limit in the latest list.
+    over_limit: usize,
     /// Addresses of all brokers, from the latest metadata.
     brokers: Vec<(String, u16)>,
+    /// Topic ids from the latest metadata, if the client reports them.
+    ids: Vec<(String, Id)>,
     identities: Identities,
+    stores: Stores,
 }
 
 impl Discovery {
@@ -57,11 +71,14 @@ impl Discovery {
         let mut interval = INTERVAL_MIN;
         loop {
             self.look_up_all();
+            self.stores.read_after_failure(&self.shared);
             interval = if self.shared.is_settled() {
                 INTERVAL_MAX
             } else {
                 (interval * 2).min(INTERVAL_MAX)
             };
+            // Lists of large clusters take at most 5 % of the time.
+            interval = interval.max((self.list_time * 20).min(INTERVAL_LIST_MAX));
             if !self.shared.wait(interval) {
                 return self.identities;
             }
@@ -72,7 +89,21 @@ impl Discovery {
     }
 
     fn look_up_all(&mut self) {
-        for index in 0..self.topics.len() {
+        self.ids.clear();
+        if let Some(pattern) = self.pattern.clone() {
+            let started = Instant::now();
+            if let Err(error) = self.look_up_matching(&pattern) {
+                self.shared.note_probe(false);
+                self.shared.note_error(format!("list of topics: {error}"));
+            }
+            self.list_time = started.elapsed();
+        }
+        let named = if self.pattern.is_some() {
+            0
+        } else {
+            self.topics.len()
+        };
+        for index in 0..named {
             if self.shared.is_stopping() {
                 return;
             }
@@ -83,18 +114,33 @@ impl Discovery {
                     .note_error(format!("metadata of topic \"{topic}\": {error}"));
             }
         }
-        let replaced = self.identities.replaced(&self.brokers, &self.topics);
+        let replaced = self.replaced();
         if !replaced.is_empty() {
             // This client cannot read the new topics and must be replaced.
             return self.shared.note_replaced(replaced);
         }
         if let Err(error) = self.assign_found() {
-            self.shared.note_error(format!("start offsets: {error}"));
+            self.shared.note_error(format!("assignment: {error}"));
         }
         self.check_positions();
         let unassigned = self.shared.unassigned();
-        let ends = bounds::query(&self.consumer, &unassigned, Offset::End);
+        let ends = bounds::query(&*self.client, &unassigned, OffsetAt::End);
         self.shared.note_ends(&unassigned, &ends);
+    }
+
+    /// Returns the topics that were replaced by others with their names.
+    fn replaced(&mut self) -> Vec<String> {
+        let ids = match self.client.has_topic_ids() {
+            true => std::mem::take(&mut self.ids),
+            false => self.identities.request(&self.brokers, &self.topics),
+        };
+        let mut replaced = self.identities.replaced(ids);
+        for topic in self.client.replaced() {
+            if !replaced.contains(&topic) {
+                replaced.push(topic);
+            }
+        }
+        replaced
     }
 
     /// Decides how to continue at positions that librdkafka could not fetch from. If all positions
@@ -107,7 +153,7 @@ impl Discovery {
             .iter()
             .map(|(topic, partition, _)| (topic.to_owned(), partition))
             .collect();
-        let bounds = AllBounds::query(&self.consumer, &partitions);
+        let bounds = AllBounds::query(&*self.client, &partitions);
         let mut moves = Vec::new();
         let mut unknown = 0;
         for (topic, partition, from) in positions.iter() {
@@ -135,27 +181,89 @@ impl Discovery {
         });
     }
 
-    fn look_up_topic(&mut self, index: usize) -> KafkaResult<()> {
+    fn look_up_topic(&mut self, index: usize) -> Result<(), RequestError> {
         let name = self.topics[index].clone();
-        let name = name.as_str();
-        let metadata = self.consumer.fetch_metadata(Some(name), REQUEST_TIMEOUT)?;
-        self.shared.note_probe(true);
-        let brokers = metadata.brokers().iter().filter_map(|broker| {
-            let port = u16::try_from(broker.port()).ok()?;
-            Some((broker.host().to_owned(), port))
-        });
-        self.brokers = brokers.collect();
-        let Some(found) = metadata.topics().iter().find(|topic| topic.name() == name) else {
+        let view = self.client.cluster(Some(&name))?;
+        self.note_view(&view);
+        let found = view.topics.into_iter().find(|topic| topic.name == name);
+        let Some(TopicView { partitions, .. }) = found else {
             return Ok(());
         };
-        let error = found.error().map(RDKafkaErrorCode::from);
-        let partitions = match error {
-            None => Some(i32::try_from(found.partitions().len()).unwrap_or(i32::MAX)),
-            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
-                None
+        let partitions = partitions?;
+        let applied = self.apply_lookup(index, partitions);
+        applied.map(drop).map_err(RequestError::of)
+    }
+
+    fn note_view(&mut self, view: &ClusterView) {
+        self.shared.note_probe(true);
+        self.brokers.clone_from(&view.brokers);
+        let topics = view.topics.iter();
+        let known = topics.filter(|topic| matches!(topic.partitions, Ok(Some(_))));
+        self.ids
+            .extend(known.map(|topic| (topic.name.clone(), topic.id)));
+    }
+
+    /// Lists all topics and looks up those that match.
+    fn look_up_matching(&mut self, pattern: &TopicPattern) -> Result<(), RequestError> {
+        let mut view = self.client.cluster(None)?;
+        view.topics.retain(|topic| pattern.selects(&topic.name));
+        self.note_view(&view);
+        let topics = view.topics.iter();
+        let found: HashMap<_, _> = topics.map(|topic| (topic.name.as_str(), topic)).collect();
+        let known: HashSet<_> = self.topics.iter().cloned().collect();
+        let mut new: Vec<_> = found
+            .keys()
+            .filter(|name| !known.contains(**name))
+            .collect();
+        new.sort_unstable();
+        let room = TOPICS_MAX.saturating_sub(self.topics.len()).min(new.len());
+        self.note_over_limit(new.len() - room);
+        let late = self.shared.note_list();
+        for name in &new[..room] {
+            self.shared.add_topic(name, late);
+            self.topics.push((**name).to_owned());
+        }
+        // From the end, because deleted topics are removed.
+        for index in (0..self.topics.len()).rev() {
+            let topic = found.get(self.topics[index].as_str());
+            let partitions = match topic.map_or(&Ok(None), |topic| &topic.partitions) {
+                Ok(partitions) => *partitions,
+                Err(error) => {
+                    let topic = &self.topics[index];
+                    let text = format!("metadata of topic \"{topic}\": {error}");
+                    self.shared.note_error(text);
+                    continue;
+                }
+            };
+            let applied = self.apply_lookup(index, partitions);
+            if applied.map_err(RequestError::of)? {
+                let topic = self.topics.remove(index);
+                self.shared.remove_topic(&topic);
             }
-            Some(code) => return Err(KafkaError::MetadataFetch(code)),
-        };
+        }
+        Ok(())
+    }
+
+    fn note_over_limit(&mut self, count: usize) {
+        if count > 0 && count != self.over_limit {
+            let text = format!(
+                "{count} topics that match the pattern are not read: the limit is {TOPICS_MAX}"
+            );
+            tracing::warn!(
+                not_read = count,
+                limit = TOPICS_MAX,
+                "too many matching topics"
+            );
+            self.shared.note_error(text);
+        }
+        self.over_limit = count;
+    }
+
+    /// Applies the number of partitions of a topic; `None` if it does not exist. Returns `true` if
+    /// the topic has been deleted.
+    fn apply_lookup(&mut self, index: usize, partitions: Option<i32>) -> Result<bool, SourceError> {
+        let name = self.topics[index].clone();
+        let name = name.as_str();
         let apply = |topics: &mut [TopicState]| topics[index].apply_lookup(partitions);
         match self.shared.with_topics(apply) {
             TopicLookup::Same => {}
@@ -163,24 +271,24 @@ impl Discovery {
             TopicLookup::Deleted => {
                 tracing::warn!(topic = name, "topic deleted");
                 self.identities.deleted(name);
-                return self.unassign_deleted(index);
+                return self.unassign_deleted(index).map(|()| true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Stops reading a deleted topic. If it is created again, it is read from its beginning.
-    fn unassign_deleted(&self, index: usize) -> KafkaResult<()> {
+    fn unassign_deleted(&self, index: usize) -> Result<(), SourceError> {
         let unassigned = self.shared.with_topics(|topics| {
             let topic = &mut topics[index];
             let partitions = std::mem::take(&mut topic.partitions);
-            let mut deleted = TopicPartitionList::new();
-            for (partition, _) in partitions.iter().filter(|(_, state)| state.assigned) {
-                deleted.add_partition(&topic.name, *partition);
-            }
-            match deleted.count() {
-                0 => Ok(()),
-                _ => self.consumer.incremental_unassign(&deleted),
+            let assigned = partitions.iter().filter(|(_, state)| state.assigned);
+            let deleted: Vec<_> = assigned
+                .map(|(partition, _)| (topic.name.clone(), *partition))
+                .collect();
+            match deleted.is_empty() {
+                true => Ok(()),
+                false => self.client.unassign(&deleted),
             }
         });
         // From here on, the reader cannot receive records of the old topic.
@@ -191,8 +299,8 @@ impl Discovery {
     /// Requests a numeric start offset for every partition that has none, and assigns the
     /// partitions. Logical offsets would take half a second each and would not allow determining
     /// `ready`.
-    fn assign_found(&self) -> KafkaResult<()> {
-        let (mut late, mut unknown_starts) = (TopicPartitionList::new(), TopicPartitionList::new());
+    fn assign_found(&self) -> Result<(), SourceError> {
+        let (mut late, mut unknown_starts) = (Vec::new(), Vec::new());
         self.shared.with_topics(|topics| {
             for topic in topics {
                 let new = topic
@@ -205,144 +313,105 @@ impl Discovery {
                     } else {
                         &mut unknown_starts
                     };
-                    list.add_partition(&topic.name, *partition);
+                    list.push((topic.name.clone(), *partition));
                 }
             }
         });
-        if late.count() > 0 {
-            late.set_all_offsets(Offset::Offset(0))?;
-            self.note_starts(&late, false)?;
+        let late = late.into_iter().map(|partition| (partition, Ok(0)));
+        self.note_starts(late.collect(), false);
+        if let Err(error) = self.request_starts(unknown_starts) {
+            self.shared.note_error(format!("start offsets: {error}"));
         }
-        let started = self.request_starts(&unknown_starts);
-        assign_ready(&self.consumer, &self.shared).and(started)
+        assign_ready(&*self.client, &self.shared)
     }
 
-    /// Requests start offsets and stores them. A partition without a leader fails a request for
-    /// several partitions, so after a failure each is requested alone.
-    fn request_starts(&self, unknown_starts: &TopicPartitionList) -> KafkaResult<()> {
-        let outcome = match unknown_starts.count() {
-            0 => return Ok(()),
-            _ => self.start_offsets(unknown_starts),
-        };
-        match outcome {
-            Err(error) if unknown_starts.count() == 1 => Err(error),
-            Err(_) => {
-                let mut result = Ok(());
-                for element in unknown_starts.elements() {
-                    if self.shared.is_stopping() {
-                        break;
-                    }
-                    let mut one = TopicPartitionList::new();
-                    one.add_partition(element.topic(), element.partition());
-                    result = self.request_starts(&one).and(result);
-                }
-                result
-            }
-            done => done,
-        }
-    }
-
-    /// Sends one request per leader for all partitions, after a request for stored offsets.
-    fn start_offsets(&self, unknown_starts: &TopicPartitionList) -> KafkaResult<()> {
-        let mut unknown = unknown_starts.clone();
-        if self.resume {
-            let stored = self
-                .consumer
-                .committed_offsets(unknown_starts.clone(), REQUEST_TIMEOUT)?;
-            self.note_starts(&self.within_bounds(&stored)?, true)?;
-            unknown = TopicPartitionList::new();
-            for element in stored.elements() {
-                if !matches!(element.offset(), Offset::Offset(_)) {
-                    unknown.add_partition(element.topic(), element.partition());
-                }
-            }
-        }
-        if unknown.count() == 0 {
+    /// Requests start offsets and stores them: stored ones, if there are any, else those that the
+    /// configuration names.
+    fn request_starts(&self, mut unknown: Vec<TopicPartition>) -> Result<(), RequestError> {
+        if unknown.is_empty() {
             return Ok(());
         }
-        unknown.set_all_offsets(match self.from {
-            StartFrom::Latest => Offset::End,
-            StartFrom::Earliest => Offset::Beginning,
-        })?;
-        let found = self.consumer.offsets_for_times(unknown, REQUEST_TIMEOUT)?;
-        self.note_starts(&found, false)
+        if self.resume {
+            let stored = self.client.committed(&unknown)?;
+            let has_offset = |it: &&Committed| it.1.is_some();
+            let found: HashSet<_> = stored.iter().filter(has_offset).map(|it| &it.0).collect();
+            unknown.retain(|partition| !found.contains(partition));
+            let checked = self.within_bounds(&stored);
+            self.note_starts(checked, true);
+        }
+        let at = match self.from {
+            StartFrom::Latest => OffsetAt::End,
+            StartFrom::Earliest => OffsetAt::Beginning,
+        };
+        if !unknown.is_empty() {
+            self.note_starts(self.client.offsets(&unknown, at), false);
+        }
+        Ok(())
     }
 
     /// Replaces stored offsets that are out of range. The result lacks partitions whose leader did
     /// not respond.
-    fn within_bounds(&self, stored: &TopicPartitionList) -> KafkaResult<TopicPartitionList> {
-        let elements = stored.elements();
-        let numbers = elements
-            .iter()
-            .filter_map(|element| match element.offset() {
-                Offset::Offset(offset) => Some((element, offset)),
-                _ => None,
-            });
-        let partitions: Vec<_> = numbers
-            .clone()
-            .map(|(element, _)| (element.topic().to_owned(), element.partition()))
-            .collect();
-        let bounds = AllBounds::query(&self.consumer, &partitions);
-        let mut checked = TopicPartitionList::new();
-        for (element, from) in numbers {
-            let (topic, partition) = (element.topic(), element.partition());
-            let Some(bounds) = bounds.get(topic, partition) else {
+    fn within_bounds(&self, stored: &[Committed]) -> Vec<FoundOffset> {
+        let numbers = || {
+            let rows = stored.iter();
+            rows.filter_map(|(partition, offset)| Some((partition, (*offset)?)))
+        };
+        let partitions: Vec<_> = numbers().map(|(partition, _)| partition.clone()).collect();
+        let bounds = AllBounds::query(&*self.client, &partitions);
+        let mut checked = Vec::new();
+        for ((topic, partition), from) in numbers() {
+            let Some(bounds) = bounds.get(topic, *partition) else {
                 continue;
             };
             let to = bounds.replacement(from, self.from);
             if let Some(to) = to {
                 self.shared.note_reset();
-                log_move(topic, partition, from, to);
+                log_move(topic, *partition, from, to);
             }
-            checked.add_partition_offset(topic, partition, Offset::Offset(to.unwrap_or(from)))?;
+            checked.push(((topic.clone(), *partition), Ok(to.unwrap_or(from))));
         }
-        Ok(checked)
+        checked
     }
 
-    fn note_starts(&self, found: &TopicPartitionList, stored: bool) -> KafkaResult<()> {
-        for element in found.elements() {
-            if let Err(error) = element.error() {
-                self.shared.note_error(format!(
-                    "start offset of \"{}\" partition {}: {error}",
-                    element.topic(),
-                    element.partition()
-                ));
-                continue;
-            }
-            let Offset::Offset(start) = element.offset() else {
-                continue;
+    fn note_starts(&self, found: Vec<FoundOffset>, stored: bool) {
+        for ((topic, partition), start) in found {
+            let start = match start {
+                Ok(start) => start,
+                Err(error) => {
+                    let text =
+                        format!("start offset of \"{topic}\" partition {partition}: {error}");
+                    self.shared.note_error(text);
+                    continue;
+                }
             };
             self.shared.with_topics(|topics| {
-                let found = partition_mut(topics, element.topic(), element.partition());
-                if let Some(state) = found {
+                if let Some(state) = partition_mut(topics, &topic, partition) {
                     state.start = Some(start);
                     state.stored = stored;
                 }
             });
         }
-        Ok(())
     }
 }
 
-/// Assigns every partition with a start offset to librdkafka, except paused ones.
+/// Assigns every partition with a start offset to the client, except paused ones.
 pub(super) fn assign_ready(
-    consumer: &BaseConsumer<IngestContext>,
+    client: &dyn PartitionClient,
     shared: &IngestState,
-) -> KafkaResult<()> {
+) -> Result<(), SourceError> {
     shared.with_pause(|pause, topics| {
-        let mut ready = TopicPartitionList::new();
+        let mut ready = Vec::new();
         for topic in topics.iter() {
             for (partition, state) in &topic.partitions {
                 if let Some(start) = state.start.filter(|_| state.can_be_assigned(*pause)) {
-                    let start = Offset::Offset(start);
-                    ready.add_partition_offset(&topic.name, *partition, start)?;
+                    ready.push(((topic.name.clone(), *partition), start));
                 }
             }
         }
-        if ready.count() == 0 {
+        if ready.is_empty() {
             return Ok(());
         }
-        consumer.incremental_assign(&ready)?;
+        client.assign(&ready)?;
         for topic in topics {
             for state in topic.partitions.values_mut() {
                 state.assigned |= state.start.is_some() && state.can_be_assigned(*pause);
@@ -356,5 +425,9 @@ pub(super) fn assign_ready(
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 /// Interval while brokers do not respond; maximum delay until recovery is noticed.
 const INTERVAL_LOST: Duration = Duration::from_millis(500);
+/// Maximum interval between lists of all topics, however long they take.
+const INTERVAL_LIST_MAX: Duration = Duration::from_secs(60);
+/// Maximum number of topics read by a pattern.
+const TOPICS_MAX: usize = 1_000;
 /// Interval in normal operation; maximum delay until a new topic or partition is noticed.
 const INTERVAL_MAX: Duration = Duration::from_secs(2);

@@ -2,8 +2,10 @@
 
 use rdkafka::error::KafkaError;
 use thiserror::Error;
+use weir_security::SettingsError;
 
 use crate::properties::PropertyError;
+use crate::secure::SecurityError;
 
 /// Reason why ingest cannot start or continue. Unavailable brokers are not an error; see
 /// [`SourceStatus`](super::SourceStatus).
@@ -15,7 +17,23 @@ pub enum SourceError {
     #[error("\"{topic}\" is not a valid topic name: use 1 to 249 letters, digits, '.', '_' or '-'")]
     TopicName { topic: String },
     #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
     Property(#[from] PropertyError),
+    #[error(
+        "property \"{name}\" = \"{value}\": the lean reader does not have it; remove it, or read \
+         with librdkafka"
+    )]
+    NotLean { name: String, value: String },
+    #[error("property \"{name}\" = \"{value}\": use {expected}")]
+    Value {
+        name: String,
+        value: String,
+        expected: String,
+    },
+    /// The lean reader cannot use the encryption or the login.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
     #[error("consumer configuration rejected: {0}")]
     Rejected(#[from] KafkaError),
     #[error("cannot start a background thread: {reason}")]

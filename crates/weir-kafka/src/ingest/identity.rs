@@ -1,25 +1,31 @@
 //! Detects topics that were deleted and created again under the same name. Such a topic gets a new
-//! id. librdkafka knows the id but handles the change only in part and does not expose it, so the
+//! id. librdkafka knows the id but handles the change only in part and does not expose it, so its
 //! ids are requested over a separate connection.
 
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_protocol::messages::MetadataResponse;
 use kafka_protocol::protocol::Decodable;
+use weir_security::{KafkaSettings, Security};
 
+use crate::connect_error::ConnectError;
 use crate::exchange::BrokerStream;
-use crate::wire::metadata;
+use crate::secure::BrokerSecurity;
+use weir_wire::metadata;
 
 /// Topic id; 0 is none.
-type Id = u128;
+pub(super) type Id = u128;
 
 /// Topic ids, requested over one connection.
 #[derive(Debug)]
 pub(super) struct Identities {
     client_id: String,
+    /// `None` if only librdkafka can connect with these settings.
+    security: Option<Arc<BrokerSecurity>>,
     /// Connection to a broker that responded before; others may not know of a change yet.
     stream: Option<BrokerStream>,
     known: HashMap<String, KnownTopic>,
@@ -33,24 +39,41 @@ struct KnownTopic {
 }
 
 impl Identities {
-    pub(super) fn new(client_id: &str) -> Self {
-        Self {
+    pub(super) fn new(kafka: &KafkaSettings, client_id: &str) -> Self {
+        let mut identities = Self {
             client_id: client_id.to_owned(),
+            security: None,
             stream: None,
             known: HashMap::new(),
-        }
+        };
+        identities.set_security(&kafka.security);
+        identities
     }
 
-    /// Returns the topics whose id has changed since the last call. Brokers before Kafka 2.8, which
-    /// return no ids, and failed requests change nothing.
-    pub(super) fn replaced(&mut self, brokers: &[(String, u16)], topics: &[String]) -> Vec<String> {
-        let ids = match self.request_ids(brokers, topics) {
-            Ok(ids) => ids,
-            Err(error) => {
-                tracing::debug!(%error, "topic id request failed");
-                return Vec::new();
-            }
-        };
+    /// Sets encryption and login of the next connection.
+    pub(super) fn set_security(&mut self, security: &Security) {
+        let security = BrokerSecurity::new(security).inspect_err(|error| {
+            tracing::warn!(%error, "cannot detect topics that are deleted and created again");
+        });
+        self.security = security.ok().map(Arc::new);
+    }
+
+    /// Requests the ids of topics; a failed request returns none.
+    pub(super) fn request(
+        &mut self,
+        brokers: &[(String, u16)],
+        topics: &[String],
+    ) -> Vec<(String, Id)> {
+        let ids = self.request_ids(brokers, topics);
+        ids.unwrap_or_else(|error| {
+            tracing::debug!(%error, "topic id request failed");
+            Vec::new()
+        })
+    }
+
+    /// Returns the topics whose id has changed since the last call. Brokers before Kafka 2.8 return
+    /// no ids, which changes nothing.
+    pub(super) fn replaced(&mut self, ids: Vec<(String, Id)>) -> Vec<String> {
         let changed = ids.into_iter().filter(|(topic, id)| self.note(topic, *id));
         changed.map(|(topic, _)| topic).collect()
     }
@@ -78,13 +101,17 @@ impl Identities {
         &mut self,
         brokers: &[(String, u16)],
         topics: &[String],
-    ) -> std::io::Result<Vec<(String, Id)>> {
+    ) -> Result<Vec<(String, Id)>, ConnectError> {
+        let Some(security) = &self.security else {
+            return Ok(Vec::new());
+        };
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
-            None => connect(brokers)?,
+            None => connect(security, brokers)?,
         };
         let request = metadata::request(topics.iter().map(String::as_str));
-        let ids = read_ids(stream.exchange(&self.client_id, VERSION, &request)?)?;
+        let body = stream.exchange(&self.client_id, VERSION, &request)?;
+        let ids = read_ids(body).map_err(|error| stream.failed(error))?;
         self.stream = Some(stream);
         Ok(ids)
     }
@@ -102,10 +129,14 @@ impl KnownTopic {
     }
 }
 
-fn connect(brokers: &[(String, u16)]) -> std::io::Result<BrokerStream> {
-    let mut last = Error::from(ErrorKind::NotFound);
+fn connect(
+    security: &Arc<BrokerSecurity>,
+    brokers: &[(String, u16)],
+) -> Result<BrokerStream, ConnectError> {
+    let no_broker = Error::from(ErrorKind::NotFound);
+    let mut last = ConnectError::io("(none)", no_broker);
     for (host, port) in brokers {
-        match BrokerStream::connect(host, *port, TIMEOUT) {
+        match BrokerStream::connect(security, (host, *port), TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -133,7 +164,7 @@ mod tests {
 
     #[test]
     fn changed_id_replaces_topic_once() {
-        let mut identities = Identities::new("test");
+        let mut identities = Identities::new(&KafkaSettings::plaintext("a:1"), "test");
         assert!(!identities.note("a", 1), "first id");
         assert!(!identities.note("a", 1));
         assert!(identities.note("a", 2));
@@ -146,7 +177,7 @@ mod tests {
 
     #[test]
     fn topic_after_deletion_is_not_a_replacement() {
-        let mut identities = Identities::new("test");
+        let mut identities = Identities::new(&KafkaSettings::plaintext("a:1"), "test");
         identities.note("a", 1);
         identities.deleted("a");
         assert!(!identities.note("a", 1), "outdated metadata");

@@ -6,40 +6,47 @@
 
 mod bounds;
 mod client;
+mod client_kind;
 mod committer;
 mod config;
 mod discovery;
 mod error;
+mod hold;
 mod identity;
+mod lean;
+mod lent;
+mod librdkafka;
 mod moves;
 mod offsets;
+mod partition_client;
 mod reader;
 mod state;
 mod status;
+mod stores;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rdkafka::consumer::BaseConsumer;
-
 use crate::record::Record;
-use client::IngestContext;
+use client_kind::ClientKind;
 use committer::Committer;
 use identity::Identities;
 use reader::ReadCursor;
 use state::IngestState;
 
-pub use config::{IngestConfig, PauseScope, StartFrom};
+pub(crate) use config::is_internal;
+pub use config::{IngestConfig, PauseScope, ReaderKind, StartFrom, TopicPattern};
 pub use error::SourceError;
+pub use lent::LentRecord;
+pub(crate) use lent::borrow_headers;
 pub use offsets::Offsets;
-pub(crate) use reader::borrow_headers;
-pub use reader::{KafkaReader, LentRecord};
+pub use reader::KafkaReader;
 pub use status::{PartitionLag, SourceStatus, TopicStatus};
 
 /// A source of records, in order within each partition.
 pub struct KafkaIngest {
-    consumer: Arc<BaseConsumer<IngestContext>>,
+    client: ClientKind,
     shared: Arc<IngestState>,
     /// Returns the known topic ids when it ends.
     discovery: Option<JoinHandle<Identities>>,
@@ -49,10 +56,26 @@ pub struct KafkaIngest {
 }
 
 impl KafkaIngest {
+    /// Returns an error if [`start`](Self::start) would reject the configuration.
+    pub fn check(config: &IngestConfig) -> Result<(), SourceError> {
+        ClientKind::check(config)
+    }
+
+    /// Returns the value that the client has for one of librdkafka's properties.
+    ///
+    /// # Errors
+    /// [`start`](Self::start) would reject the configuration, or there is no such property.
+    pub fn client_property(config: &IngestConfig, name: &str) -> Result<String, SourceError> {
+        let native = client::client_config(config)?.create_native_config()?;
+        Ok(native.get(name)?)
+    }
+
     /// Starts to read in the background; does not wait for a broker.
     pub fn start(config: &IngestConfig) -> Result<Self, SourceError> {
-        let shared = Arc::new(IngestState::new(&config.topics, config.pause));
-        let identities = Identities::new(&config.client_id);
+        let shared = IngestState::new(&config.topics, config.pause);
+        shared.await_list(config.pattern.is_some());
+        let shared = Arc::new(shared);
+        let identities = Identities::new(&config.kafka, &config.client_id);
         Self::with(config, shared, ReadCursor::default(), identities)
     }
 
@@ -62,15 +85,16 @@ impl KafkaIngest {
         cursor: ReadCursor,
         identities: Identities,
     ) -> Result<Self, SourceError> {
-        let consumer = Arc::new(client::consumer(config, &shared)?);
+        let client = ClientKind::new(config, &shared)?;
+        let partitions = client.shared_partitions();
         let committer = match config.group_id {
-            Some(_) => Some(Committer::spawn(&consumer, &shared)?),
+            Some(_) => Some(Committer::spawn(&partitions, &shared)?),
             None => None,
         };
-        let discovery = discovery::spawn(config, &consumer, &shared, identities)?;
+        let discovery = discovery::spawn(config, &partitions, &shared, identities)?;
         Ok(Self {
             committer,
-            consumer,
+            client,
             shared,
             discovery: Some(discovery),
             cursor,
@@ -78,9 +102,10 @@ impl KafkaIngest {
         })
     }
 
-    /// Replaces the librdkafka client after topics were deleted and created again. The old client
-    /// would wait for the leaders of the old topics, or read the new ones from old positions.
-    /// Replaced topics are read from their beginning; the others continue at their positions.
+    /// Replaces the client after topics were deleted and created again, or stores of
+    /// certificates were replaced. The old client would wait for the leaders of the old topics, or
+    /// read the new ones from old positions, and it cannot read stores again. Replaced topics are
+    /// read from their beginning; the others continue at their positions.
     pub fn renew(&mut self) -> Result<(), SourceError> {
         let identities = self.end_discovery();
         let mut cursor = std::mem::take(&mut self.cursor);
@@ -89,8 +114,14 @@ impl KafkaIngest {
             cursor.next.remove(&topic);
             cursor.stored.remove(&topic);
         }
-        let config = self.config.clone();
-        let identities = identities.unwrap_or_else(|| Identities::new(&config.client_id));
+        let mut config = self.config.clone();
+        let mut identities =
+            identities.unwrap_or_else(|| Identities::new(&config.kafka, &config.client_id));
+        if let Some(security) = self.shared.take_security() {
+            tracing::info!("certificates replaced, connecting with the new ones");
+            config.kafka.security = security;
+            identities.set_security(&config.kafka.security);
+        }
         *self = Self::with(&config, Arc::clone(&self.shared), cursor, identities)?;
         Ok(())
     }
@@ -104,7 +135,7 @@ impl KafkaIngest {
     /// Returns the reader. Its records may outlive the call that polled them.
     pub fn reader(&mut self) -> KafkaReader<'_> {
         KafkaReader {
-            consumer: &self.consumer,
+            client: &self.client,
             shared: &self.shared,
             committer: self.committer.as_ref(),
             cursor: &mut self.cursor,

@@ -1,24 +1,23 @@
-//! Takes records from librdkafka, tracks positions, pauses and resumes, and commits offsets. Used
+//! Takes records from the client, tracks positions, pauses and resumes, and commits offsets. Used
 //! by one thread at a time; other threads may use the records.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Headers, Message};
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Message};
 
-use super::client::IngestContext;
+use super::client_kind::ClientKind;
 use super::committer::Committer;
 use super::config::PauseScope;
 use super::discovery::assign_ready;
 use super::error::SourceError;
+use super::lean::{LeanClient, QueueEntry};
+use super::lent::LentRecord;
+use super::librdkafka::LibrdkafkaClient;
 use super::moves::{Move, log_move};
 use super::offsets::Offsets;
 use super::state::{IngestState, partition_mut};
 use super::status::{PartitionLag, SourceStatus};
-use crate::record::{HeaderList, Record};
 
 /// State of a reader between calls.
 #[derive(Debug, Default)]
@@ -32,57 +31,10 @@ pub(super) struct ReadCursor {
 
 /// Reader of records. It lends them while its [`KafkaIngest`](super::KafkaIngest) is borrowed.
 pub struct KafkaReader<'a> {
-    pub(super) consumer: &'a BaseConsumer<IngestContext>,
+    pub(super) client: &'a ClientKind,
     pub(super) shared: &'a IngestState,
     pub(super) committer: Option<&'a Committer>,
     pub(super) cursor: &'a mut ReadCursor,
-}
-
-/// A record lent by librdkafka, without a copy. Another thread may use and drop it.
-pub struct LentRecord<'a>(BorrowedMessage<'a>);
-
-impl LentRecord<'_> {
-    /// Returns the topic of the record.
-    pub fn topic(&self) -> &str {
-        self.0.topic()
-    }
-
-    /// Returns the partition within that topic.
-    pub fn partition(&self) -> i32 {
-        self.0.partition()
-    }
-
-    /// Returns the offset in that partition.
-    pub fn offset(&self) -> i64 {
-        self.0.offset()
-    }
-
-    /// Returns the key; `None` is a null key.
-    pub fn key(&self) -> Option<&[u8]> {
-        self.0.key()
-    }
-
-    /// Returns the record with its headers. Headers whose names are not UTF-8 are skipped and
-    /// counted.
-    pub fn record(&self, headers_skipped: &mut u64) -> Record<'_> {
-        Record {
-            headers: borrow_headers(&self.0, headers_skipped),
-            ..self.without_headers()
-        }
-    }
-
-    /// Returns the record without its headers, so that librdkafka does not parse them.
-    pub fn without_headers(&self) -> Record<'_> {
-        Record {
-            topic: self.0.topic(),
-            partition: self.0.partition(),
-            offset: self.0.offset(),
-            timestamp_ms: self.0.timestamp().to_millis().unwrap_or(-1),
-            key: self.0.key(),
-            value: self.0.payload(),
-            headers: HeaderList::new(),
-        }
-    }
 }
 
 impl<'a> KafkaReader<'a> {
@@ -99,17 +51,31 @@ impl<'a> KafkaReader<'a> {
     ) -> Result<usize, SourceError> {
         self.take_changes()?;
         let deadline = Instant::now() + timeout;
+        let client: &'a ClientKind = self.client;
+        match client {
+            ClientKind::Librdkafka(client) => self.poll_librdkafka(client, deadline, max, out),
+            ClientKind::Lean(client) => self.poll_lean(client, deadline, max, out),
+        }
+    }
+
+    fn poll_librdkafka(
+        &mut self,
+        client: &'a LibrdkafkaClient,
+        deadline: Instant,
+        max: usize,
+        out: &mut Vec<LentRecord<'a>>,
+    ) -> Result<usize, SourceError> {
         let mut count = 0;
         while count < max {
             let wait = match count {
                 0 => deadline.saturating_duration_since(Instant::now()),
                 _ => Duration::ZERO,
             };
-            match self.consumer.poll(wait) {
+            match client.consumer().poll(wait) {
                 None => break,
                 Some(Ok(message)) => {
-                    self.note_position(&message);
-                    out.push(LentRecord(message));
+                    self.note_message(&message);
+                    out.push(LentRecord::librdkafka(message));
                     count += 1;
                 }
                 Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
@@ -129,11 +95,57 @@ impl<'a> KafkaReader<'a> {
         Ok(count)
     }
 
+    fn poll_lean(
+        &mut self,
+        client: &'a LeanClient,
+        deadline: Instant,
+        max: usize,
+        out: &mut Vec<LentRecord<'a>>,
+    ) -> Result<usize, SourceError> {
+        let first = out.len();
+        let mut decoder = client.decoder();
+        loop {
+            let from = out.len();
+            let mut failure = None;
+            while out.len() - first < max {
+                match decoder.next() {
+                    Some(Ok(record)) => out.push(LentRecord::lean(record)),
+                    Some(Err(error)) => {
+                        failure = Some(error);
+                        break;
+                    }
+                    None => break,
+                }
+            }
+            // All of them are from one partition.
+            if let (Some(one), Some(last)) = (out[from..].first(), out.last()) {
+                self.note_position(one.topic(), one.partition(), (one.offset(), last.offset()));
+            }
+            if let Some(failure) = failure {
+                self.shared.note_error(failure.to_string());
+                client.fetch_again(&failure);
+            }
+            let count = out.len() - first;
+            let wait = match count {
+                0 => deadline.saturating_duration_since(Instant::now()),
+                _ => Duration::ZERO,
+            };
+            if count >= max {
+                return Ok(count);
+            }
+            match client.take(wait) {
+                Some(QueueEntry::Records(records)) => decoder.open(records),
+                Some(entry) => self.on_event(entry)?,
+                None => return Ok(count),
+            }
+        }
+    }
+
     /// Pauses all partitions. The `unread` records count as not read: they are delivered again
     /// after resuming, before later ones.
     ///
     /// # Errors
-    /// librdkafka rejected the call, which would be a bug in this crate.
+    /// The client rejected the call, which would be a bug in this crate.
     pub fn pause(&mut self, unread: &[LentRecord<'_>]) -> Result<(), SourceError> {
         self.take_changes()?;
         for record in unread.iter().rev() {
@@ -143,18 +155,18 @@ impl<'a> KafkaReader<'a> {
         let next = &self.cursor.next;
         self.shared.with_pause(|pause, topics| {
             *pause = PauseScope::All;
-            let mut read = TopicPartitionList::new();
+            let mut read = Vec::new();
             for topic in topics {
                 for (partition, state) in &mut topic.partitions {
                     if std::mem::take(&mut state.assigned) {
-                        read.add_partition(&topic.name, *partition);
+                        read.push((topic.name.clone(), *partition));
                         state.start = next.get(&topic.name, *partition).or(state.start);
                     }
                 }
             }
-            match read.count() {
-                0 => Ok(()),
-                _ => Ok(self.consumer.incremental_unassign(&read)?),
+            match read.is_empty() {
+                true => Ok(()),
+                false => self.client.partitions().unassign(&read),
             }
         })
     }
@@ -163,14 +175,14 @@ impl<'a> KafkaReader<'a> {
     pub fn resume(&mut self) -> Result<(), SourceError> {
         self.shared
             .with_pause(|pause, _| *pause = PauseScope::Nothing);
-        Ok(assign_ready(self.consumer, self.shared)?)
+        assign_ready(self.client.partitions(), self.shared)
     }
 
     /// Resumes paused partitions, except those that resume from a stored offset.
     pub fn resume_new(&mut self) -> Result<(), SourceError> {
         self.shared
             .with_pause(|pause, _| *pause = PauseScope::Stored);
-        Ok(assign_ready(self.consumer, self.shared)?)
+        assign_ready(self.client.partitions(), self.shared)
     }
 
     /// Returns `true` if any partition resumes from a stored offset.
@@ -191,8 +203,10 @@ impl<'a> KafkaReader<'a> {
     /// Runs librdkafka's callbacks while reading is paused.
     pub fn run_callbacks(&mut self) -> Result<(), SourceError> {
         self.take_changes()?;
-        // This record is delivered again, so it does not count as read.
-        drop(self.consumer.poll(Duration::ZERO));
+        if let ClientKind::Librdkafka(client) = self.client {
+            // This record is delivered again, so it does not count as read.
+            drop(client.consumer().poll(Duration::ZERO));
+        }
         Ok(())
     }
 
@@ -222,11 +236,7 @@ impl<'a> KafkaReader<'a> {
         if self.cursor.stored == *offsets {
             return Ok(());
         }
-        let mut list = TopicPartitionList::new();
-        for (topic, partition, offset) in offsets.iter() {
-            list.add_partition_offset(topic, partition, Offset::Offset(offset))?;
-        }
-        committer.post(list);
+        committer.post(offsets.clone());
         self.cursor.stored = offsets.clone();
         Ok(())
     }
@@ -258,13 +268,41 @@ impl<'a> KafkaReader<'a> {
         (lag, known)
     }
 
-    fn note_position(&mut self, message: &BorrowedMessage<'_>) {
-        let (topic, partition, offset) = (message.topic(), message.partition(), message.offset());
-        let before = self.cursor.next.set(topic, partition, offset + 1);
-        if before.is_some_and(|next| offset < next) {
+    fn note_message(&mut self, message: &BorrowedMessage<'_>) {
+        let offset = message.offset();
+        self.note_position(message.topic(), message.partition(), (offset, offset));
+    }
+
+    /// Sets the position after the records from offset `first` to `last`.
+    fn note_position(&mut self, topic: &str, partition: i32, (first, last): (i64, i64)) {
+        let before = self.cursor.next.set(topic, partition, last + 1);
+        if before.is_some_and(|next| first < next) {
             self.shared.note_reset();
-            tracing::warn!(topic, partition, offset, "offsets restarted");
+            tracing::warn!(topic, partition, offset = first, "offsets restarted");
         }
+    }
+
+    /// Handles an event of the lean client.
+    fn on_event(&mut self, entry: QueueEntry) -> Result<(), SourceError> {
+        match entry {
+            QueueEntry::Records(_) => {}
+            // Discovery checks and logs the positions.
+            QueueEntry::OutOfRange { .. } => self.shared.request_check(self.positions()),
+            QueueEntry::Truncated {
+                key, topic, end, ..
+            } => {
+                let Some(from) = self.positions().get(&topic, key.1) else {
+                    return Ok(());
+                };
+                self.apply(&[Move {
+                    topic: topic.to_string(),
+                    partition: key.1,
+                    from,
+                    to: end.min(from),
+                }])?;
+            }
+        }
+        Ok(())
     }
 
     fn note_error(&self, error: &KafkaError) {
@@ -296,16 +334,16 @@ impl<'a> KafkaReader<'a> {
         }
         match moves.is_empty() {
             true => Ok(()),
-            false => Ok(self.apply(&moves)?),
+            false => self.apply(&moves),
         }
     }
 
     /// Applies moves, except to partitions whose position has changed since the check.
-    fn apply(&mut self, moves: &[Move]) -> KafkaResult<()> {
+    fn apply(&mut self, moves: &[Move]) -> Result<(), SourceError> {
         let next = &mut self.cursor.next;
         let mut lost = Vec::new();
         self.shared.with_topics(|topics| {
-            let mut read = TopicPartitionList::new();
+            let mut read = Vec::new();
             for step in moves {
                 let Some(state) = partition_mut(topics, &step.topic, step.partition) else {
                     continue;
@@ -317,41 +355,21 @@ impl<'a> KafkaReader<'a> {
                 state.start = Some(step.to);
                 next.set(&step.topic, step.partition, step.to);
                 if std::mem::take(&mut state.assigned) {
-                    read.add_partition(&step.topic, step.partition);
+                    read.push((step.topic.clone(), step.partition));
                 }
                 if step.from != step.to {
                     lost.push(step);
                 }
             }
-            match read.count() {
-                0 => Ok(()),
-                _ => self.consumer.incremental_unassign(&read),
+            match read.is_empty() {
+                true => Ok(()),
+                false => self.client.partitions().unassign(&read),
             }
         })?;
         for step in lost {
             self.shared.note_reset();
             log_move(&step.topic, step.partition, step.from, step.to);
         }
-        assign_ready(self.consumer, self.shared)
+        assign_ready(self.client.partitions(), self.shared)
     }
-}
-
-pub(crate) fn borrow_headers<'a>(
-    message: &'a BorrowedMessage<'_>,
-    skipped: &mut u64,
-) -> HeaderList<'a> {
-    let mut list = HeaderList::new();
-    let Some(headers) = message.headers() else {
-        return list;
-    };
-    for index in 0..headers.count() {
-        // rdkafka 0.39 unwraps the UTF-8 check of the name, and producers choose the name, so the
-        // panic is caught here. This costs nothing when there is no panic.
-        match catch_unwind(AssertUnwindSafe(|| headers.try_get(index))) {
-            Ok(Some(header)) => list.push((header.key, header.value)),
-            Ok(None) => break,
-            Err(_) => *skipped += 1,
-        }
-    }
-    list
 }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use weir_security::Security;
 
 use super::config::PauseScope;
 use super::moves::{Move, Moves};
 use super::offsets::Offsets;
 use super::status::{PartitionLag, SourceStatus, TopicStatus};
+use crate::connect_error::ConnectError;
 
 /// State behind one lock. It is used per error, per second and per status call, not per record.
 #[derive(Default)]
@@ -17,19 +20,30 @@ pub(super) struct IngestState {
     wake: Condvar,
     /// A topic was deleted or positions must be moved; the reader takes these changes.
     has_changes: AtomicBool,
-    /// Topics were replaced by others with the same name; the client must be replaced.
+    /// The client must be replaced: topics were replaced by others with the same name, or stores
+    /// of certificates have a new content.
     needs_new_client: AtomicBool,
+    /// A TLS handshake has failed; the stores may have a new content.
+    tls_failed: AtomicBool,
 }
 
 #[derive(Default)]
 struct Inner {
     topics: Vec<TopicState>,
+    /// The topics that match a pattern are not known yet.
+    awaits_list: bool,
     reachable: bool,
     failed_probes: u32,
     is_stopping: bool,
     probe_now: bool,
     errors: u64,
     last_error: Option<String>,
+    /// Refusal since the latest response of a broker.
+    refused: Option<ConnectError>,
+    /// A broker has responded since the start.
+    was_reachable: bool,
+    login_failures: u64,
+    tls_failures: u64,
     /// Reason why the latest commit failed.
     commit_error: Option<String>,
     pause: PauseScope,
@@ -38,6 +52,8 @@ struct Inner {
     moves: Moves,
     /// Topics replaced since the client was created.
     replaced: Vec<String>,
+    /// Encryption and login of the next client, if they differ.
+    security: Option<Arc<Security>>,
     resets: u64,
     commits: u64,
     commit_errors: u64,
@@ -66,6 +82,8 @@ pub(super) struct PartitionState {
     pub(super) stored: bool,
     /// Assigned to librdkafka, which reads it.
     pub(super) assigned: bool,
+    /// The reader holds the partition at its position.
+    pub(super) held: bool,
     pub(super) end: Option<i64>,
 }
 
@@ -108,6 +126,9 @@ impl IngestState {
             problem: inner.problem(),
             topics: topics.collect(),
             last_error: inner.last_error.clone(),
+            refused: inner.refused.clone(),
+            login_failures: inner.login_failures,
+            tls_failures: inner.tls_failures,
             errors: inner.errors,
             resets: inner.resets,
             commits: inner.commits,
@@ -142,6 +163,29 @@ impl IngestState {
         let mut inner = self.lock();
         inner.errors += 1;
         inner.last_error = Some(text);
+    }
+
+    /// Notes a failed login or rejected certificate. Until a broker responds, it is the reason why
+    /// the source is not ready.
+    pub(super) fn note_refusal(&self, refusal: ConnectError) {
+        let mut inner = self.lock();
+        inner.errors += 1;
+        if refusal.is_login() {
+            inner.login_failures += 1;
+        } else {
+            inner.tls_failures += 1;
+            self.tls_failed.store(true, Ordering::Release);
+        }
+        inner.last_error = Some(refusal.to_string());
+        inner.refused = Some(refusal);
+    }
+
+    /// Notes a likely refusal. Once a broker has responded, the security protocol is right, and a
+    /// closed connection has another reason.
+    pub(super) fn note_hint(&self, hint: ConnectError) {
+        if !self.lock().was_reachable {
+            self.note_refusal(hint);
+        }
     }
 
     pub(super) fn note_reset(&self) {
@@ -200,6 +244,26 @@ impl IngestState {
         self.needs_new_client.store(true, Ordering::Release);
     }
 
+    /// Returns `true` if a TLS handshake has failed since the last call, or if the last one failed
+    /// and no broker has responded since. librdkafka reports a repeated failure every 30 s only.
+    pub(super) fn take_tls_failure(&self) -> bool {
+        let is_new = self.tls_failed.swap(false, Ordering::AcqRel);
+        let inner = self.lock();
+        let refused = inner.refused.as_ref();
+        is_new || refused.is_some_and(|it| !it.is_login())
+    }
+
+    /// Notes encryption and login that a new client must use.
+    pub(super) fn note_security(&self, security: Arc<Security>) {
+        self.lock().security = Some(security);
+        self.needs_new_client.store(true, Ordering::Release);
+    }
+
+    /// Returns encryption and login of the next client, if they differ.
+    pub(super) fn take_security(&self) -> Option<Arc<Security>> {
+        self.lock().security.take()
+    }
+
     pub(super) fn needs_renewal(&self) -> bool {
         self.needs_new_client.load(Ordering::Acquire)
     }
@@ -255,6 +319,10 @@ impl IngestState {
             true => 0,
             false => inner.failed_probes.saturating_add(1),
         };
+        if succeeded {
+            inner.refused = None;
+            inner.was_reachable = true;
+        }
         inner.reachable = succeeded || (inner.reachable && inner.failed_probes < 2);
     }
 
@@ -293,6 +361,39 @@ impl IngestState {
         }
     }
 
+    /// Makes readiness depend on a first list of topics.
+    pub(super) fn await_list(&self, awaits: bool) {
+        self.lock().awaits_list = awaits;
+    }
+
+    /// Notes a list of topics. Returns `true` if it is not the first one.
+    pub(super) fn note_list(&self) -> bool {
+        !std::mem::take(&mut self.lock().awaits_list)
+    }
+
+    /// Returns the names of all topics.
+    pub(super) fn topic_names(&self) -> Vec<String> {
+        self.lock()
+            .topics
+            .iter()
+            .map(|topic| topic.name.clone())
+            .collect()
+    }
+
+    /// Adds a topic that matches a pattern. A `late` one is read from its beginning.
+    pub(super) fn add_topic(&self, name: &str, late: bool) {
+        self.lock().topics.push(TopicState {
+            name: name.to_owned(),
+            looked_up: late,
+            ..TopicState::default()
+        });
+    }
+
+    /// Removes a deleted topic that matched a pattern.
+    pub(super) fn remove_topic(&self, name: &str) {
+        self.lock().topics.retain(|topic| topic.name != name);
+    }
+
     /// Runs `change` on the topics, under the lock.
     pub(super) fn with_topics<R>(&self, change: impl FnOnce(&mut [TopicState]) -> R) -> R {
         change(&mut self.lock().topics)
@@ -329,15 +430,21 @@ impl IngestState {
 
 impl Inner {
     fn is_settled(&self) -> bool {
-        self.reachable && self.topics.iter().all(TopicState::is_complete)
+        self.reachable && !self.awaits_list && self.topics.iter().all(TopicState::is_complete)
     }
 
     /// Returns the reason why the source is not ready or, if it is, the commit error. Resolved
     /// errors are not returned.
     fn problem(&self) -> Option<String> {
         let last = |text: String| Some(self.last_error.clone().unwrap_or(text));
+        if let Some(refusal) = self.refused.as_ref().filter(|_| !self.reachable) {
+            return Some(refusal.to_string());
+        }
         if !self.reachable {
             return last("no broker has responded".to_owned());
+        }
+        if self.awaits_list {
+            return last("topics have not been listed yet".to_owned());
         }
         let topics = || self.topics.iter();
         if let Some(topic) = topics().find(|topic| !topic.looked_up) {
@@ -371,14 +478,14 @@ pub(super) fn partition_mut<'a>(
 }
 
 impl PartitionState {
-    /// Returns `true` if the partition is neither assigned nor paused.
+    /// Returns `true` if the partition is neither assigned nor held nor paused.
     pub(super) fn can_be_assigned(&self, pause: PauseScope) -> bool {
         let paused = match pause {
             PauseScope::Nothing => false,
             PauseScope::Stored => self.stored,
             PauseScope::All => true,
         };
-        !self.assigned && !paused
+        !self.assigned && !self.held && !paused
     }
 }
 
@@ -533,6 +640,21 @@ mod tests {
         shared.note_probe(true);
         shared.note_fetched_end("a", 0, None);
         assert_eq!(lag(), (None, false), "no leader");
+    }
+
+    #[test]
+    fn refusal_is_the_problem_until_a_broker_responds() {
+        let shared = IngestState::new(&["t".to_owned()], PauseScope::Nothing);
+        let broker = "a:1".to_owned();
+        let reason = "expired".to_owned();
+        shared.note_refusal(ConnectError::Tls { broker, reason });
+        shared.note_error("1/1 brokers are down".to_owned());
+        let status = shared.status();
+        assert!(status.problem.is_some_and(|text| text.contains("expired")));
+        assert_eq!((status.tls_failures, status.login_failures), (1, 0));
+        shared.note_probe(true);
+        let status = shared.status();
+        assert_eq!((status.refused, status.tls_failures), (None, 1));
     }
 
     #[test]

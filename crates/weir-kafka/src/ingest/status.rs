@@ -1,5 +1,7 @@
 //! State of ingest and of its topics, as reported to callers.
 
+use crate::connect_error::ConnectError;
+
 /// Status of a source, as far as it is known without a request to a broker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourceStatus {
@@ -12,6 +14,12 @@ pub struct SourceStatus {
     pub topics: Vec<TopicStatus>,
     /// Latest error text; not cleared on recovery.
     pub last_error: Option<String>,
+    /// Failed login or rejected certificate, until a broker responds.
+    pub refused: Option<ConnectError>,
+    /// Logins that a broker rejected.
+    pub login_failures: u64,
+    /// TLS handshakes that failed.
+    pub tls_failures: u64,
     /// Errors since start.
     pub errors: u64,
     /// Number of positions that became invalid, because the topic was created again or truncated,

@@ -3,23 +3,22 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use thiserror::Error;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use super::config::LeanConfig;
 use super::error::LeanError;
-use crate::wire::WireError;
-use crate::wire::frame::KafkaFrameReader;
-use crate::wire::header::{read_response_v0, write_request};
-use crate::wire::metadata::{self, Metadata};
+use super::link::{BrokerAddress, BrokerLink, LinkContext};
+use weir_wire::header::write_request;
+use weir_wire::metadata::{self, Metadata};
 
 pub(super) struct ClusterCache {
+    links: Rc<LinkContext>,
     bootstrap_servers: String,
     client_id: String,
     topic: String,
@@ -34,15 +33,49 @@ pub(super) struct ClusterCache {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct View {
     /// Node id and resolved address.
-    brokers: Vec<(i32, SocketAddr)>,
+    brokers: Vec<(i32, BrokerAddress)>,
     /// Partition and its leader, -1 for none; ascending.
     leaders: Vec<(i32, i32)>,
 }
 
+/// Reason why a broker did not return the metadata of the topic.
+#[derive(Debug, Error)]
+enum MetadataError {
+    #[error("no bootstrap server configured")]
+    NoServer,
+    #[error("{server}: is not HOST:PORT")]
+    Server { server: String },
+    #[error("{host}: {reason}")]
+    Unresolved { host: String, reason: String },
+    #[error("{server}: no response within {} s", REQUEST_TIMEOUT.as_secs())]
+    Timeout { server: String },
+    #[error("{server}: {error}")]
+    Failed { server: String, error: LeanError },
+    #[error("{server}: topic \"{topic}\" does not exist")]
+    TopicMissing { server: String, topic: String },
+    #[error(
+        "{server}: the user may not read topic \"{topic}\": grant the operations Describe and Read"
+    )]
+    NotAuthorized { server: String, topic: String },
+    #[error("not all partitions have a leader")]
+    NoLeader,
+}
+
+impl MetadataError {
+    /// Returns the rejection by a broker, if that is the reason.
+    fn rejection(&self) -> Option<&LeanError> {
+        match self {
+            Self::Failed { error, .. } if error.is_rejection() => Some(error),
+            _ => None,
+        }
+    }
+}
+
 impl ClusterCache {
-    pub(super) fn new(config: &LeanConfig) -> Self {
+    pub(super) fn new(config: &LeanConfig, links: &Rc<LinkContext>) -> Self {
         Self {
-            bootstrap_servers: config.bootstrap_servers.clone(),
+            links: Rc::clone(links),
+            bootstrap_servers: config.kafka.bootstrap_servers.clone(),
             client_id: config.client_id.clone(),
             topic: config.topic.clone(),
             view: RefCell::default(),
@@ -52,23 +85,26 @@ impl ClusterCache {
         }
     }
 
-    /// Requests metadata until every partition has a leader, for at most `START_TIMEOUT`.
+    /// Requests metadata until every partition has a leader, for at most `START_TIMEOUT`. A
+    /// rejected login or certificate is final.
     pub(super) async fn start(&self) -> Result<(), LeanError> {
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
-            let outcome = self.request_view().await;
-            let reason = match outcome {
+            let error = match self.request_view().await {
                 Ok(view) if view.is_led() => {
                     self.view.replace(view);
                     return Ok(());
                 }
-                Ok(_) => "not all partitions have a leader".to_owned(),
-                Err(reason) => reason,
+                Ok(_) => MetadataError::NoLeader,
+                Err(error) => error,
             };
+            if let Some(rejection) = error.rejection() {
+                return Err(rejection.clone());
+            }
             if Instant::now() >= deadline {
                 return Err(LeanError::Unreachable {
                     bootstrap_servers: self.bootstrap_servers.clone(),
-                    reason,
+                    reason: error.to_string(),
                 });
             }
             tokio::time::sleep(START_PAUSE).await;
@@ -96,7 +132,7 @@ impl ClusterCache {
                     self.changes.send_modify(|version| *version += 1);
                 }
             }
-            Err(reason) => tracing::debug!(reason, "metadata refresh failed"),
+            Err(error) => tracing::debug!(%error, "metadata refresh failed"),
         }
     }
 
@@ -127,87 +163,121 @@ impl ClusterCache {
         self.view.borrow().leaders.len()
     }
 
-    pub(super) fn address(&self, broker: i32) -> Option<SocketAddr> {
+    pub(super) fn address(&self, broker: i32) -> Option<BrokerAddress> {
         let view = self.view.borrow();
         let found = view.brokers.iter().find(|(id, _)| *id == broker);
-        found.map(|(_, address)| *address)
+        found.map(|(_, address)| address.clone())
     }
 
     /// Returns the address of one of the brokers; `consumer` selects which one.
-    pub(super) fn some_address(&self, consumer: usize) -> Option<SocketAddr> {
+    pub(super) fn some_address(&self, consumer: usize) -> Option<BrokerAddress> {
         let view = self.view.borrow();
         let index = consumer.checked_rem(view.brokers.len())?;
-        view.brokers.get(index).map(|(_, address)| *address)
+        let broker = view.brokers.get(index);
+        broker.map(|(_, address)| address.clone())
     }
 
-    async fn request_view(&self) -> Result<View, String> {
-        let configured = self
-            .bootstrap_servers
-            .split(',')
-            .map(str::trim)
-            .map(str::to_owned);
-        let mut servers: Vec<String> = configured.collect();
-        let known = self.view.borrow().brokers.clone();
-        servers.extend(known.iter().map(|(_, address)| address.to_string()));
-        let mut last_error = "no bootstrap server configured".to_owned();
-        for server in servers {
-            let request = self.request_metadata(&server);
-            let view = match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
-                Ok(Ok(metadata)) => self.view_of(metadata).await,
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err(format!(
-                    "no response within {} s",
-                    REQUEST_TIMEOUT.as_secs()
-                )),
-            };
-            match view {
+    /// Asks the bootstrap servers and the known brokers in turn. If none responds, the error is a
+    /// rejection if there was one.
+    async fn request_view(&self) -> Result<View, MetadataError> {
+        let mut last = MetadataError::NoServer;
+        let configured = self.bootstrap_servers.split(',').map(str::trim);
+        for server in configured.filter(|server| !server.is_empty()) {
+            match self.view_from(server).await {
                 Ok(view) => return Ok(view),
-                Err(reason) => last_error = format!("{server}: {reason}"),
+                Err(error) if last.rejection().is_some() => {
+                    tracing::debug!(%error, "metadata request failed");
+                }
+                Err(error) => last = error,
             }
         }
-        Err(last_error)
+        let known = self.view.borrow().brokers.clone();
+        for (_, address) in known {
+            match self.view_at(&address).await {
+                Ok(view) => return Ok(view),
+                Err(error) => tracing::debug!(%error, "metadata request failed"),
+            }
+        }
+        Err(last)
     }
 
-    async fn request_metadata(&self, server: &str) -> std::io::Result<Metadata> {
-        let mut stream = TcpStream::connect(server).await?;
-        let mut request = BytesMut::new();
+    /// Asks the addresses of a bootstrap server in turn.
+    async fn view_from(&self, server: &str) -> Result<View, MetadataError> {
+        let invalid = || MetadataError::Server {
+            server: server.to_owned(),
+        };
+        let (host, port) = server.rsplit_once(':').ok_or_else(invalid)?;
+        let inner = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        let host = inner.unwrap_or(host);
+        let port: u16 = port.parse().map_err(|_| invalid())?;
+        let mut last = unresolved(host, &"host name has no address");
+        for address in resolve(host, port).await? {
+            match self.view_at(&address).await {
+                Ok(view) => return Ok(view),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn view_at(&self, address: &BrokerAddress) -> Result<View, MetadataError> {
+        let server = format!("{}:{}", address.host, address.socket.port());
+        let metadata = self.request_metadata(address).await;
+        let metadata = metadata.map_err(|error| match error {
+            Some(error) => MetadataError::Failed {
+                server: server.clone(),
+                error,
+            },
+            None => MetadataError::Timeout {
+                server: server.clone(),
+            },
+        })?;
+        self.view_of(metadata, &server).await
+    }
+
+    /// Returns `None` as an error if there is no response before a timeout.
+    async fn request_metadata(
+        &self,
+        address: &BrokerAddress,
+    ) -> Result<Metadata, Option<LeanError>> {
+        let opening = BrokerLink::open(
+            &self.links,
+            address,
+            None,
+            RESPONSE_BYTES_MAX,
+            REQUEST_TIMEOUT,
+        );
+        let mut link = opening.await?;
         let body = metadata::request([self.topic.as_str()]);
-        write_request(&mut request, metadata::VERSION, 1, &self.client_id, &body)
-            .map_err(std::io::Error::other)?;
-        stream.write_all(&request).await?;
-        let mut frames = KafkaFrameReader::new(RESPONSE_BYTES_MAX);
-        let mut buffer = vec![0; 16 << 10];
-        loop {
-            let count = stream.read(&mut buffer).await?;
-            if count == 0 {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
-            }
-            let mut response = None;
-            frames
-                .feed::<WireError>(&buffer[..count], |frame| {
-                    let (_, body) = read_response_v0(frame)?;
-                    response = Some(metadata::read(body, &self.topic)?);
-                    Ok(())
-                })
-                .map_err(std::io::Error::other)?;
-            if let Some(metadata) = response {
-                return Ok(metadata);
-            }
+        let write = |out: &mut BytesMut, id| {
+            write_request(out, metadata::VERSION, id, &self.client_id, &body)
+        };
+        let mut response = Metadata::default();
+        let read = |body: &[u8]| {
+            response = metadata::read(body, &self.topic)?;
+            Ok(())
+        };
+        let exchange = link.exchange(&self.links, Duration::ZERO, write, read, |_| ());
+        match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+            Ok(outcome) => outcome.map(|()| response).map_err(Some),
+            Err(_) => Err(None),
         }
     }
 
-    async fn view_of(&self, metadata: Metadata) -> Result<View, String> {
-        let topic = metadata.topic.filter(|topic| topic.error == 0);
-        let Some(topic) = topic else {
-            return Err(format!("topic \"{}\" does not exist", self.topic));
+    async fn view_of(&self, metadata: Metadata, server: &str) -> Result<View, MetadataError> {
+        let (server, topic) = (server.to_owned(), self.topic.clone());
+        let topic = match metadata.topic {
+            Some(found) if found.error == 0 => found,
+            Some(found) if found.error == TOPIC_AUTHORIZATION_FAILED => {
+                return Err(MetadataError::NotAuthorized { server, topic });
+            }
+            _ => return Err(MetadataError::TopicMissing { server, topic }),
         };
         let mut view = View::default();
         for broker in metadata.brokers {
-            let host = (broker.host.as_str(), broker.port);
-            let addresses = tokio::net::lookup_host(host).await;
-            let mut addresses = addresses.map_err(|error| format!("{}: {error}", broker.host))?;
-            let address = addresses.next();
-            let address = address.ok_or_else(|| format!("{} has no address", broker.host))?;
+            let addresses = resolve(&broker.host, broker.port).await?;
+            let address = addresses.into_iter().next();
+            let address = address.ok_or_else(|| unresolved(&broker.host, &"no address"))?;
             view.brokers.push((broker.id, address));
         }
         let leaders = topic.partitions.iter().map(|it| (it.partition, it.leader));
@@ -215,6 +285,24 @@ impl ClusterCache {
         view.leaders.sort_unstable();
         view.brokers.sort_unstable();
         Ok(view)
+    }
+}
+
+async fn resolve(host: &str, port: u16) -> Result<Vec<BrokerAddress>, MetadataError> {
+    let addresses = tokio::net::lookup_host((host, port)).await;
+    let addresses = addresses.map_err(|error| unresolved(host, &error))?;
+    let host: Rc<str> = host.into();
+    let address = |socket| BrokerAddress {
+        host: Rc::clone(&host),
+        socket,
+    };
+    Ok(addresses.map(address).collect())
+}
+
+fn unresolved(host: &str, reason: &dyn ToString) -> MetadataError {
+    MetadataError::Unresolved {
+        host: host.to_owned(),
+        reason: reason.to_string(),
     }
 }
 
@@ -228,4 +316,5 @@ impl View {
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 const START_PAUSE: Duration = Duration::from_millis(100);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
 const RESPONSE_BYTES_MAX: usize = 16 << 20;

@@ -3,13 +3,15 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use weir_security::KafkaSettings;
+
 use super::error::LeanError;
 
 /// Configuration of [`run`](super::run).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeanConfig {
-    /// Comma-separated `host:port` list; plain TCP only.
-    pub bootstrap_servers: String,
+    /// Cluster to read from.
+    pub kafka: KafkaSettings,
     /// Topic that every consumer reads; it must exist.
     pub topic: String,
     /// Number of consumers.
@@ -128,7 +130,7 @@ fn require(
 impl Default for LeanConfig {
     fn default() -> Self {
         Self {
-            bootstrap_servers: "localhost:9092".to_owned(),
+            kafka: KafkaSettings::plaintext("localhost:9092"),
             topic: String::new(),
             consumers: 1,
             max_wait_ms: 500,

@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::error::LeanError;
+
 #[derive(Debug)]
 pub(super) struct ConnectPacer {
+    /// Earliest time of the next attempt; `None` before the first.
     next: Cell<Option<Instant>>,
     step: Duration,
 }
 
 impl ConnectPacer {
+    /// Creates a limit of `per_second` attempts; 0 counts as 1.
     pub(super) fn new(per_second: usize) -> Self {
         let per_second = u32::try_from(per_second).unwrap_or(u32::MAX).max(1);
         Self {
@@ -21,12 +25,13 @@ impl ConnectPacer {
         }
     }
 
+    /// Waits until the caller may connect.
     pub(super) async fn wait(&self) {
         tokio::time::sleep_until(self.slot(Instant::now())).await;
     }
 
-    /// Returns the next free point in time. Unused time does not accumulate: after a pause, the
-    /// rate starts again from `now`.
+    /// Returns the time at which a caller may connect. Unused attempts do not accumulate: after a
+    /// pause, the rate starts again from `now`.
     fn slot(&self, now: Instant) -> Instant {
         let slot = self.next.get().map_or(now, |next| next.max(now));
         self.next.set(Some(slot + self.step));
@@ -55,18 +60,26 @@ impl Backoff {
         self.pause = Duration::ZERO;
     }
 
-    pub(super) async fn wait(&mut self) {
-        tokio::time::sleep(self.next()).await;
+    /// Waits after `error`: longer after a rejection, because brokers may lock out a user after
+    /// many failed logins.
+    pub(super) async fn wait(&mut self, error: &LeanError) {
+        let (min, max) = match error.is_rejection() {
+            true => (REJECTION_PAUSE_MIN, REJECTION_PAUSE_MAX),
+            false => (PAUSE_MIN, PAUSE_MAX),
+        };
+        tokio::time::sleep(self.next(min, max)).await;
     }
 
-    fn next(&mut self) -> Duration {
-        self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+    fn next(&mut self, min: Duration, max: Duration) -> Duration {
+        self.pause = (self.pause * 2).clamp(min, max);
         self.pause + self.spread
     }
 }
 
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+const REJECTION_PAUSE_MIN: Duration = Duration::from_secs(1);
+const REJECTION_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
@@ -88,10 +101,12 @@ mod tests {
     #[test]
     fn backoff_grows_to_maximum_and_resets() {
         let mut backoff = Backoff::new(0);
-        let pauses: Vec<_> = (0..8).map(|_| backoff.next().as_millis()).collect();
+        let pauses: Vec<_> = (0..8)
+            .map(|_| backoff.next(PAUSE_MIN, PAUSE_MAX).as_millis())
+            .collect();
         assert_eq!(pauses, [50, 100, 200, 400, 800, 1600, 2000, 2000]);
         backoff.reset();
-        assert_eq!(backoff.next(), PAUSE_MIN);
-        assert!(Backoff::new(3).next() < PAUSE_MIN + Duration::from_millis(50));
+        assert_eq!(backoff.next(PAUSE_MIN, PAUSE_MAX), PAUSE_MIN);
+        assert!(Backoff::new(3).next(PAUSE_MIN, PAUSE_MAX) < PAUSE_MIN + Duration::from_millis(50));
     }
 }

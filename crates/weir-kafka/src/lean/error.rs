@@ -2,8 +2,10 @@
 
 use thiserror::Error;
 
-use crate::records::RecordsError;
-use crate::wire::{EncodeError, WireError};
+use crate::sasl::LoginError;
+use crate::secure::{SecurityError, TlsFailure};
+use weir_wire::records::RecordsError;
+use weir_wire::{EncodeError, WireError};
 
 /// Reason why a consumer lost its connection or why [`run`](super::run) could not start.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -22,6 +24,18 @@ pub enum LeanError {
     },
     #[error("connection to broker {address}: {reason}")]
     Connection { address: String, reason: String },
+    #[error("connection to broker {address}: {failure}")]
+    Encryption {
+        address: String,
+        failure: Box<TlsFailure>,
+    },
+    #[error("connection to broker {address}: {error}")]
+    Login {
+        address: String,
+        error: Box<LoginError>,
+    },
+    #[error(transparent)]
+    Security(Box<SecurityError>),
     #[error("{what}: Kafka error code {code}")]
     Kafka { what: String, code: i16 },
     #[error("invalid response: {0}")]
@@ -30,4 +44,17 @@ pub enum LeanError {
     Records(#[from] RecordsError),
     #[error(transparent)]
     Encode(#[from] EncodeError),
+}
+
+impl LeanError {
+    /// Returns `true` if a broker or this program rejected the other, so that another attempt with
+    /// the same settings is expected to fail as well.
+    pub fn is_rejection(&self) -> bool {
+        match self {
+            Self::Encryption { failure, .. } => failure.is_final(),
+            Self::Login { error, .. } => error.is_final(),
+            Self::Security(_) => true,
+            _ => false,
+        }
+    }
 }

@@ -11,9 +11,10 @@ use super::connection::BrokerConnection;
 use super::error::LeanError;
 use super::sink::LeanSink;
 use super::state::LeanState;
-use crate::wire::fetch::{self, FetchQuery};
-use crate::wire::header::write_request;
-use crate::wire::list_offsets::{self, PartitionOffset};
+use weir_wire::fetch;
+use weir_wire::header::write_request;
+use weir_wire::lean_fetch::{self, FetchQuery};
+use weir_wire::list_offsets::{self, PartitionOffset};
 
 /// Starts a fetcher for each leader that has none for this consumer yet.
 pub(super) fn start_all<S: LeanSink + 'static>(shared: &Rc<LeanState<S>>, consumer: usize) {
@@ -32,9 +33,11 @@ async fn run<S: LeanSink>(shared: Rc<LeanState<S>>, consumer: usize, broker: i32
         let seen = shared.cluster.attempts();
         match serve(&shared, consumer, broker, &mut backoff).await {
             Ok(()) => break,
-            Err(error) => shared.on_error(consumer, &error),
+            Err(error) => {
+                shared.on_error(consumer, &error);
+                backoff.wait(&error).await;
+            }
         }
-        backoff.wait().await;
         shared.cluster.refresh(seen).await;
     }
     shared.release_fetcher(consumer, broker);
@@ -99,7 +102,7 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
             shared,
             consumer,
             broker,
-            connection: BrokerConnection::open(shared, consumer, address, frame_bytes_max).await?,
+            connection: BrokerConnection::open(shared, consumer, &address, frame_bytes_max).await?,
             max_wait: Duration::from_millis(config.max_wait_ms.unsigned_abs().into()),
             partitions: Vec::new(),
             versions: None,
@@ -179,13 +182,13 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
             (*partition, position.unwrap_or(0))
         };
         let write = |out: &mut BytesMut, id| {
-            fetch::write(out, id, &query, self.partitions.iter().map(from))
+            lean_fetch::write(out, id, &query, self.partitions.iter().map(from))
         };
         let (mut out_of_range, mut failure) = (Vec::new(), None);
         let assignment = shared.assignment(consumer);
         self.connection
             .exchange(shared, self.max_wait, write, |body| {
-                let code = fetch::read::<LeanError>(body, |fetched| {
+                let head = fetch::read::<LeanError>(fetch::VERSION, body, |fetched| {
                     // The assignment of this request has ended; another member may own the
                     // partition now.
                     if shared.assignment(consumer) != assignment {
@@ -200,8 +203,8 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
                     }
                     Ok(())
                 })?;
-                if code != 0 {
-                    failure = Some((-1, code));
+                if head.error != 0 {
+                    failure = Some((-1, head.error));
                 }
                 Ok(())
             })

@@ -3,7 +3,6 @@
 //! It uses the eager protocol: before joining again, a member commits a last time and gives up all
 //! its partitions. While the coordinator is unavailable, the member continues to read.
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,12 +17,13 @@ use super::connect_pacer::Backoff;
 use super::connection::BrokerConnection;
 use super::error::LeanError;
 use super::fetcher;
+use super::link::BrokerAddress;
 use super::sink::LeanSink;
 use super::state::LeanState;
-use crate::wire::WireError;
-use crate::wire::group::membership::{self, JoinResponse};
-use crate::wire::group::{self as wire, Call, MemberIdentity, offsets, subscription};
-use crate::wire::header::write_request;
+use weir_wire::WireError;
+use weir_wire::group::membership::{self, JoinResponse};
+use weir_wire::group::{self as wire, Call, MemberIdentity, offsets, subscription};
+use weir_wire::header::write_request;
 
 pub(super) fn start<S: LeanSink + 'static>(
     shared: &Rc<LeanState<S>>,
@@ -87,19 +87,20 @@ impl<S: LeanSink + 'static> GroupMember<S> {
     async fn run(mut self) {
         let mut backoff = Backoff::new(self.consumer);
         while !*self.leaving.borrow() {
-            match self.serve(&mut backoff).await {
-                Ok(()) => break,
-                // A new cluster, or one that just lost a broker, needs some time to elect
-                // coordinators.
-                Err(error) if is_transient(&error) && self.attempt < ATTEMPTS_QUIET => {
+            let Err(error) = self.serve(&mut backoff).await else {
+                break;
+            };
+            // A new cluster, or one that just lost a broker, needs some time to elect coordinators.
+            match is_transient(&error) && self.attempt < ATTEMPTS_QUIET {
+                true => {
                     tracing::debug!(%error, consumer = self.consumer, "coordinator not ready");
                 }
-                Err(error) => self.shared.on_error(self.consumer, &error),
+                false => self.shared.on_error(self.consumer, &error),
             }
             self.attempt = self.attempt.wrapping_add(1);
             let mut leaving = self.leaving.clone();
             tokio::select! {
-                () = backoff.wait() => {}
+                () = backoff.wait(&error) => {}
                 // The sender lives as long as this task.
                 _ = leaving.wait_for(|leaving| *leaving) => {}
             }
@@ -159,7 +160,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         let Some(address) = self.shared.cluster.some_address(start) else {
             return Err(self.failed("find coordinator", wire::COORDINATOR_NOT_AVAILABLE));
         };
-        let mut connection = match self.open(address).await {
+        let mut connection = match self.open(&address).await {
             Ok(connection) => connection,
             Err(error) => {
                 // The address may be outdated.
@@ -179,15 +180,19 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         let host = (found.host.as_str(), found.port);
         let addresses = tokio::net::lookup_host(host).await;
         let addresses: Vec<_> = addresses.map_err(|e| unresolved(host, &e))?.collect();
-        if addresses.contains(&connection.address()) {
+        if addresses.contains(&connection.address().socket) {
             return Ok(connection);
         }
         let first = addresses.first();
         let first = first.ok_or_else(|| unresolved(host, &"host name has no address"))?;
-        self.open(*first).await
+        let coordinator = BrokerAddress {
+            host: host.0.into(),
+            socket: *first,
+        };
+        self.open(&coordinator).await
     }
 
-    async fn open(&self, address: SocketAddr) -> Result<BrokerConnection, LeanError> {
+    async fn open(&self, address: &BrokerAddress) -> Result<BrokerConnection, LeanError> {
         BrokerConnection::open(&self.shared, self.consumer, address, RESPONSE_BYTES_MAX).await
     }
 

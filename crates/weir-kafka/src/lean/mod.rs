@@ -12,9 +12,13 @@ mod connection;
 mod error;
 mod fetcher;
 mod group;
+mod link;
 mod report;
 mod sink;
+mod socket_io;
 mod state;
+mod tls;
+mod transport;
 
 use std::rc::Rc;
 
@@ -32,19 +36,21 @@ pub use sink::{LeanRecord, LeanSink};
 /// Needs a current-thread runtime with time and I/O enabled.
 ///
 /// # Errors
-/// Only at the start: an invalid configuration, no reachable broker, or a missing topic.
+/// Only at the start: an invalid configuration, no reachable broker, or a missing topic; and a
+/// rejected login or certificate at a broker that has not accepted a connection before.
 pub async fn run(
     config: LeanConfig,
     sink: impl LeanSink + 'static,
     mut stop: watch::Receiver<bool>,
 ) -> Result<LeanReport, LeanError> {
     config.check()?;
-    let shared = Rc::new(LeanState::new(config, sink));
+    let shared = Rc::new(LeanState::new(config, sink)?);
     let tasks = LocalSet::new();
     let outcome = tasks
         .run_until(async {
             tokio::select! {
                 outcome = supervise(Rc::clone(&shared)) => outcome,
+                error = shared.rejected() => Err(error),
                 // An error means that the sender was dropped, so nothing else can stop the run.
                 _ = stop.wait_for(|stop| *stop) => {
                     group::leave_all(&shared).await;
@@ -118,7 +124,7 @@ mod tests {
     #[test]
     fn unreachable_broker_error_names_address() {
         let config = LeanConfig {
-            bootstrap_servers: "127.0.0.1:1".to_owned(),
+            kafka: weir_security::KafkaSettings::plaintext("127.0.0.1:1"),
             topic: "t".to_owned(),
             ..LeanConfig::default()
         };

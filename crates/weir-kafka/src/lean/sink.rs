@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use super::error::LeanError;
-use crate::records::RecordSlice;
+use weir_wire::records::RecordSlice;
 
 /// A record, borrowed from the thread's read buffer.
 #[derive(Debug, Clone, Copy)]

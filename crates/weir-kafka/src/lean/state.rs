@@ -3,18 +3,21 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use tokio::sync::watch;
 
 use super::cluster::ClusterCache;
 use super::config::LeanConfig;
 use super::connect_pacer::ConnectPacer;
 use super::error::LeanError;
+use super::link::{BrokerAddress, LinkContext};
 use super::report::LeanReport;
 use super::sink::{LeanRecord, LeanSink};
-use crate::records::{Batches, DecompressBuffer};
-use crate::wire::fetch::FetchedPartition;
+use weir_wire::fetch::FetchedPartition;
+use weir_wire::records::{Batches, DecompressBuffer};
 
 pub(super) struct LeanState<S> {
     pub(super) config: LeanConfig,
@@ -22,16 +25,18 @@ pub(super) struct LeanState<S> {
     pub(super) pacer: ConnectPacer,
     pub(super) report: Cell<LeanReport>,
     pub(super) members: GroupMembers,
-    /// Buffer for reads from all sockets of the thread. Only incomplete frames are stored
-    /// elsewhere.
-    pub(super) read_buffer: RefCell<Vec<u8>>,
-    pub(super) write_buffer: RefCell<BytesMut>,
+    pub(super) links: Rc<LinkContext>,
     /// Partitions at the start of the run.
     pub(super) partitions: Cell<usize>,
     sink: RefCell<S>,
     scratch: RefCell<DecompressBuffer>,
     consumers: RefCell<Vec<Consumer>>,
     fetchers: RefCell<HashSet<(usize, i32)>>,
+    /// Brokers that have accepted a connection.
+    accepted: RefCell<HashSet<SocketAddr>>,
+    /// First rejection by a broker that never accepted a connection.
+    rejection: watch::Sender<Option<LeanError>>,
+    last_warning: Cell<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -62,21 +67,24 @@ enum Position {
 }
 
 impl<S: LeanSink> LeanState<S> {
-    pub(super) fn new(config: LeanConfig, sink: S) -> Self {
-        Self {
-            cluster: ClusterCache::new(&config),
+    pub(super) fn new(config: LeanConfig, sink: S) -> Result<Self, LeanError> {
+        let links = Rc::new(LinkContext::new(&config)?);
+        Ok(Self {
+            cluster: ClusterCache::new(&config, &links),
             pacer: ConnectPacer::new(config.connect_rate_per_s),
             report: Cell::default(),
             members: GroupMembers::default(),
-            read_buffer: RefCell::new(vec![0; READ_BUFFER_BYTES]),
-            write_buffer: RefCell::default(),
+            links,
             partitions: Cell::default(),
             sink: RefCell::new(sink),
             scratch: RefCell::default(),
             consumers: RefCell::default(),
             fetchers: RefCell::default(),
+            accepted: RefCell::default(),
+            rejection: watch::Sender::new(None),
+            last_warning: Cell::default(),
             config,
-        }
+        })
     }
 
     /// Creates the consumers. Without groups each gets all partitions; group members get theirs
@@ -277,7 +285,55 @@ impl<S: LeanSink> LeanState<S> {
         self.sink.borrow_mut().on_bytes(consumer, count);
     }
 
+    /// Waits for a rejection that ends the run.
+    pub(super) async fn rejected(&self) -> LeanError {
+        let mut rejection = self.rejection.subscribe();
+        loop {
+            if let Some(error) = &*rejection.borrow_and_update() {
+                return error.clone();
+            }
+            if rejection.changed().await.is_err() {
+                // The sender lives as long as this state.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Notes that a broker accepted a connection. Later rejections do not end the run, because
+    /// certificates and passwords are replaced while it is running.
+    pub(super) fn accepted_by(&self, address: &BrokerAddress) {
+        self.accepted.borrow_mut().insert(address.socket);
+    }
+
+    /// Ends the run if `error` is a rejection by a broker that never accepted a connection, and
+    /// consumers are still starting.
+    pub(super) fn end_if_rejected(&self, address: &BrokerAddress, error: &LeanError) {
+        let is_starting = self.report.get().ready < self.config.consumers;
+        let is_first = !self.accepted.borrow().contains(&address.socket);
+        if error.is_rejection() && is_starting && is_first {
+            self.rejection.send_if_modified(|first| {
+                let is_first = first.is_none();
+                if is_first {
+                    *first = Some(error.clone());
+                }
+                is_first
+            });
+        }
+    }
+
+    /// Logs a rejection, at most one per `WARNING_INTERVAL`.
+    fn warn(&self, error: &LeanError) {
+        let (now, last) = (Instant::now(), self.last_warning.get());
+        if last.is_none_or(|last| now.duration_since(last) >= WARNING_INTERVAL) {
+            self.last_warning.set(Some(now));
+            tracing::warn!(%error, "connection rejected, trying again");
+        }
+    }
+
     pub(super) fn on_error(&self, consumer: usize, error: &LeanError) {
+        if error.is_rejection() {
+            self.warn(error);
+        }
         self.count(|report| report.errors += 1);
         self.sink.borrow_mut().on_error(consumer, error);
     }
@@ -289,5 +345,4 @@ impl<S: LeanSink> LeanState<S> {
     }
 }
 
-/// Large enough for a typical fetch response in one read.
-const READ_BUFFER_BYTES: usize = 256 << 10;
+const WARNING_INTERVAL: Duration = Duration::from_secs(30);

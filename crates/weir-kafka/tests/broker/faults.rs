@@ -7,11 +7,16 @@ use std::sync::mpsc;
 
 use tokio::sync::watch;
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanSink};
-use weir_kafka::{Admin, StartFrom};
+use weir_kafka::{Admin, KafkaSettings, ReaderKind, StartFrom};
 
 use crate::support::{
-    TEST_TIMEOUT, TestBroker, lab, numbered, poll_until, read, until_ready, values,
+    TEST_TIMEOUT, TestBroker, lab, numbered, per_reader, poll_until, read, until_ready, values,
 };
+
+per_reader! {
+    broker_restart_loses_no_records
+    consumers_follow_moved_leaders
+}
 
 /// Reports ready consumers to the test thread and records positions.
 struct EventLog {
@@ -65,7 +70,7 @@ fn consume_during<T: Send + 'static>(
         disturb()
     });
     let config = LeanConfig {
-        bootstrap_servers: bootstrap.to_owned(),
+        kafka: KafkaSettings::plaintext(bootstrap),
         topic: topic.to_owned(),
         consumers: CONSUMERS,
         ..LeanConfig::default()
@@ -85,12 +90,12 @@ fn consume_during<T: Send + 'static>(
     (report, disturbed)
 }
 
-#[test]
-fn broker_restart_loses_no_records() {
+fn broker_restart_loses_no_records(reader: ReaderKind) {
     let mut lab = lab(1);
     let bootstrap = lab.bootstrap();
     let broker = TestBroker {
         bootstrap: bootstrap.clone(),
+        reader,
     };
     let topic = broker.topic("restart", 3);
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
@@ -130,13 +135,13 @@ fn before_and_after() -> Vec<String> {
     [one.as_slice(); 3].concat()
 }
 
-#[test]
-fn consumers_follow_moved_leaders() {
+fn consumers_follow_moved_leaders(reader: ReaderKind) {
     let mut lab = lab(3);
     let broker = TestBroker {
         bootstrap: lab.bootstrap(),
+        reader,
     };
-    let admin = Admin::connect(&broker.bootstrap, TEST_TIMEOUT).expect("broker responds");
+    let admin = Admin::connect(&broker.kafka(), TEST_TIMEOUT).expect("broker responds");
     let topic = crate::support::unique("moved");
     let config = [("min.insync.replicas", "1")];
     admin.create_topic(&topic, 3, 3, &config).expect("created");

@@ -131,7 +131,7 @@ impl TestConsumers {
 
 fn config(broker: &TestBroker, topic: &str, consumers: usize, groups: LeanGroups) -> LeanConfig {
     LeanConfig {
-        bootstrap_servers: broker.bootstrap.clone(),
+        kafka: broker.kafka(),
         topic: topic.to_owned(),
         consumers,
         groups: Some(groups),
@@ -360,6 +360,7 @@ fn groups_follow_moved_coordinators() {
     let mut lab = lab(3);
     let broker = TestBroker {
         bootstrap: lab.bootstrap(),
+        reader: Default::default(),
     };
     let topic = unique("group-moved");
     let replicated = [("min.insync.replicas", "1")];

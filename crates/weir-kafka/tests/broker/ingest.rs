@@ -1,14 +1,26 @@
 //! Ingest: guarantees of `ready`, start positions, topics and partitions that are added later.
 
 use kafka_protocol::records::Compression;
-use weir_kafka::StartFrom;
+use weir_kafka::{Acks, KafkaSettings, ReaderKind, StartFrom};
 
-use crate::support::{broker, numbered, poll_until, read, unique, until_ready, values};
+use crate::support::{broker, numbered, per_reader, poll_until, read, unique, until_ready, values};
 use crate::wire;
 
-#[test]
-fn latest_delivers_only_records_after_ready() {
-    let broker = broker();
+per_reader! {
+    latest_delivers_only_records_after_ready
+    earliest_delivers_existing_records_in_order
+    topic_created_later_is_read_from_beginning
+    added_partition_is_read_from_beginning
+    several_topics_are_read_by_one_source
+    header_with_invalid_utf8_name_is_skipped
+    poll_returns_at_most_max_records
+    lag_becomes_known_and_reaches_zero
+    source_without_broker_reports_error
+    records_of_all_codecs_are_read
+}
+
+fn latest_delivers_only_records_after_ready(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("latest", 3);
     let sender = broker.producer();
     for partition in 0..3 {
@@ -27,9 +39,8 @@ fn latest_delivers_only_records_after_ready() {
     }
 }
 
-#[test]
-fn earliest_delivers_existing_records_in_order() {
-    let broker = broker();
+fn earliest_delivers_existing_records_in_order(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("earliest", 1);
     let sent = numbered("v", 500);
     broker.producer().store(&topic, 0, &sent);
@@ -43,9 +54,8 @@ fn earliest_delivers_existing_records_in_order() {
     );
 }
 
-#[test]
-fn topic_created_later_is_read_from_beginning() {
-    let broker = broker();
+fn topic_created_later_is_read_from_beginning(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = unique("later");
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
     let mut seen = Vec::new();
@@ -67,9 +77,8 @@ fn topic_created_later_is_read_from_beginning() {
     assert_eq!(status.topics[0].partitions, 2);
 }
 
-#[test]
-fn added_partition_is_read_from_beginning() {
-    let broker = broker();
+fn added_partition_is_read_from_beginning(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("grown", 1);
     let sender = broker.producer();
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
@@ -85,9 +94,8 @@ fn added_partition_is_read_from_beginning() {
     assert_eq!(values(&seen), expected);
 }
 
-#[test]
-fn several_topics_are_read_by_one_source() {
-    let broker = broker();
+fn several_topics_are_read_by_one_source(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let (one, two) = (broker.topic("one", 1), broker.topic("two", 2));
     let mut source = broker.ingest(&[&one, &two], StartFrom::Latest);
     until_ready(&mut source);
@@ -99,9 +107,8 @@ fn several_topics_are_read_by_one_source() {
     assert_eq!(values(&seen), [numbered("x", 3), numbered("y", 3)].concat());
 }
 
-#[test]
-fn header_with_invalid_utf8_name_is_skipped() {
-    let broker = broker();
+fn header_with_invalid_utf8_name_is_skipped(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("names", 1);
     let values = numbered("v", 2);
     let batch = wire::batch(&values, Compression::None);
@@ -115,9 +122,8 @@ fn header_with_invalid_utf8_name_is_skipped() {
     assert_eq!(source.status().headers_skipped, 1);
 }
 
-#[test]
-fn poll_returns_at_most_max_records() {
-    let broker = broker();
+fn poll_returns_at_most_max_records(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("max", 1);
     broker.producer().store(&topic, 0, &numbered("v", 100));
     let mut source = broker.ingest(&[&topic], StartFrom::Earliest);
@@ -137,9 +143,8 @@ fn poll_returns_at_most_max_records() {
     assert!(calls >= 4);
 }
 
-#[test]
-fn lag_becomes_known_and_reaches_zero() {
-    let broker = broker();
+fn lag_becomes_known_and_reaches_zero(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("lag", 1);
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
     until_ready(&mut source);
@@ -161,12 +166,12 @@ fn lag_of(source: &mut weir_kafka::KafkaIngest) -> Vec<(i64, Option<i64>)> {
         .collect()
 }
 
-#[test]
-fn source_without_broker_reports_error() {
+fn source_without_broker_reports_error(reader: ReaderKind) {
     let config = weir_kafka::IngestConfig {
-        bootstrap_servers: "127.0.0.1:1".to_owned(),
+        kafka: KafkaSettings::plaintext("127.0.0.1:1"),
         client_id: "test".to_owned(),
         topics: vec!["t".to_owned()],
+        reader,
         ..weir_kafka::IngestConfig::default()
     };
     let mut source = weir_kafka::KafkaIngest::start(&config).expect("valid configuration");
@@ -176,4 +181,19 @@ fn source_without_broker_reports_error() {
     });
     assert!(!source.status().ready);
     assert!(source.status().errors > 0);
+}
+
+fn records_of_all_codecs_are_read(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
+    let topic = broker.topic("codecs", 1);
+    let mut sent = Vec::new();
+    for codec in ["gzip", "snappy", "lz4", "zstd", "none"] {
+        let values = numbered(codec, 300);
+        broker
+            .producer_with(codec, Acks::All)
+            .store(&topic, 0, &values);
+        sent.extend(values);
+    }
+    let mut source = broker.ingest(&[&topic], StartFrom::Earliest);
+    assert_eq!(values(&read(&mut source, sent.len())), sent);
 }

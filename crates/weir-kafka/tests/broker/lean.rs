@@ -97,7 +97,7 @@ fn collect(
 
 fn config(broker: &TestBroker, topic: &str, consumers: usize) -> LeanConfig {
     LeanConfig {
-        bootstrap_servers: broker.bootstrap.clone(),
+        kafka: broker.kafka(),
         topic: topic.to_owned(),
         consumers,
         ..LeanConfig::default()

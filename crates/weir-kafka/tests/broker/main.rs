@@ -8,5 +8,7 @@ mod lean;
 mod produce;
 mod recreate;
 mod resume;
+mod secured;
 mod support;
+mod transactions;
 mod wire;

@@ -4,11 +4,18 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use weir_kafka::{KafkaIngest, Producer, ProducerConfig, StartFrom};
+use weir_kafka::{KafkaIngest, Producer, ProducerConfig, ReaderKind, StartFrom};
 
 use crate::support::{
-    CopiedRecord, TEST_TIMEOUT, TestBroker, broker, lab, numbered, poll_until, read, until_ready,
+    CopiedRecord, TEST_TIMEOUT, TestBroker, broker, lab, numbered, per_reader, poll_until, read,
+    until_ready,
 };
+
+per_reader! {
+    recreated_topic_with_lower_leader_epoch_is_read
+    recreated_longer_topic_is_read_from_beginning
+    recreated_topic_under_load_is_read_soon
+}
 
 /// Maximum time until records of a recreated topic are read.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,11 +45,11 @@ fn read_new(source: &mut KafkaIngest, count: usize) -> Vec<CopiedRecord> {
 
 /// A broker restart increments the leader epoch of a partition; a new topic starts with a lower
 /// one.
-#[test]
-fn recreated_topic_with_lower_leader_epoch_is_read() {
+fn recreated_topic_with_lower_leader_epoch_is_read(reader: ReaderKind) {
     let mut lab = lab(1);
     let broker = TestBroker {
         bootstrap: lab.bootstrap(),
+        reader,
     };
     let topic = broker.topic("epoch", 1);
     let other = broker.topic("other", 1);
@@ -70,9 +77,8 @@ fn recreated_topic_with_lower_leader_epoch_is_read() {
 }
 
 /// Records written before the replacement is detected extend beyond the old position.
-#[test]
-fn recreated_longer_topic_is_read_from_beginning() {
-    let broker = broker();
+fn recreated_longer_topic_is_read_from_beginning(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("outgrown", 1);
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
     until_ready(&mut source);
@@ -84,14 +90,13 @@ fn recreated_longer_topic_is_read_from_beginning() {
     assert!(seen.iter().map(|record| record.offset).eq(0..200));
 }
 
-#[test]
-fn recreated_topic_under_load_is_read_soon() {
-    let broker = broker();
+fn recreated_topic_under_load_is_read_soon(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("recreated", 1);
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
     until_ready(&mut source);
     let config = ProducerConfig {
-        bootstrap_servers: broker.bootstrap.clone(),
+        kafka: broker.kafka(),
         ..ProducerConfig::default()
     };
     let producer = Producer::start(&config, Box::new(|_| {})).expect("valid configuration");

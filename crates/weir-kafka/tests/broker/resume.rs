@@ -3,11 +3,21 @@
 
 use std::time::{Duration, Instant};
 
-use weir_kafka::{IngestConfig, KafkaIngest, KafkaReader, LentRecord, PauseScope, StartFrom};
+use weir_kafka::{
+    IngestConfig, KafkaIngest, KafkaReader, LentRecord, PauseScope, ReaderKind, StartFrom,
+};
 
 use crate::support::{
-    TEST_TIMEOUT, TestBroker, broker, numbered, read, unique, until_ready, values,
+    TEST_TIMEOUT, TestBroker, broker, numbered, per_reader, read, unique, until_ready, values,
 };
+
+per_reader! {
+    paused_records_are_delivered_once_in_order
+    lent_records_are_readable_on_other_threads
+    group_resumes_at_stored_offsets
+    topic_created_after_deletion_is_read_from_beginning
+    topic_replaced_at_once_is_read_from_beginning
+}
 
 fn source(
     broker: &TestBroker,
@@ -17,12 +27,13 @@ fn source(
     group: &str,
 ) -> KafkaIngest {
     let config = IngestConfig {
-        bootstrap_servers: broker.bootstrap.clone(),
+        kafka: broker.kafka(),
         client_id: "test".to_owned(),
         group_id: (!group.is_empty()).then(|| group.to_owned()),
         topics: vec![topic.to_owned()],
         from,
         pause: hold,
+        reader: broker.reader,
         ..IngestConfig::default()
     };
     let mut source = KafkaIngest::start(&config).expect("valid configuration");
@@ -65,9 +76,8 @@ fn texts(records: &[LentRecord<'_>]) -> Vec<String> {
     records.iter().map(text).collect()
 }
 
-#[test]
-fn paused_records_are_delivered_once_in_order() {
-    let broker = broker();
+fn paused_records_are_delivered_once_in_order(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("held", 1);
     let sent = numbered("v", 40);
     let sender = broker.producer();
@@ -89,9 +99,8 @@ fn paused_records_are_delivered_once_in_order() {
     assert_eq!(reader.status().resets, 0);
 }
 
-#[test]
-fn lent_records_are_readable_on_other_threads() {
-    let broker = broker();
+fn lent_records_are_readable_on_other_threads(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("lent", 1);
     let sent = numbered("v", 2000);
     broker.producer().store(&topic, 0, &sent);
@@ -121,9 +130,8 @@ fn lent_records_are_readable_on_other_threads() {
     assert_eq!(seen[..2000], sent);
 }
 
-#[test]
-fn group_resumes_at_stored_offsets() {
-    let broker = broker();
+fn group_resumes_at_stored_offsets(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     for (from, fresh) in [
         (StartFrom::Latest, &["c", "d"][..]),
         (StartFrom::Earliest, &["a", "b", "c", "d"]),
@@ -160,9 +168,8 @@ fn group_resumes_at_stored_offsets() {
     }
 }
 
-#[test]
-fn topic_created_after_deletion_is_read_from_beginning() {
-    let broker = broker();
+fn topic_created_after_deletion_is_read_from_beginning(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("recreated", 1);
     let sender = broker.producer();
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);
@@ -181,9 +188,8 @@ fn topic_created_after_deletion_is_read_from_beginning() {
     assert_eq!(values(&read(&mut source, 30)), numbered("new", 30));
 }
 
-#[test]
-fn topic_replaced_at_once_is_read_from_beginning() {
-    let broker = broker();
+fn topic_replaced_at_once_is_read_from_beginning(reader: ReaderKind) {
+    let broker = broker().read_with(reader);
     let topic = broker.topic("replaced", 1);
     let sender = broker.producer();
     let mut source = broker.ingest(&[&topic], StartFrom::Latest);

@@ -5,8 +5,8 @@ use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use weir_kafka::{
-    Acks, Admin, DeliveryReport, IngestConfig, KafkaIngest, Producer, ProducerConfig, Record,
-    StartFrom,
+    Acks, Admin, DeliveryReport, IngestConfig, KafkaIngest, KafkaSettings, Producer,
+    ProducerConfig, ReaderKind, Record, StartFrom,
 };
 use weir_lab::{Lab, LabOptions};
 
@@ -16,14 +16,38 @@ pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Broker under test.
 pub(crate) struct TestBroker {
     pub(crate) bootstrap: String,
+    /// Client that [`TestBroker::ingest`] uses.
+    pub(crate) reader: ReaderKind,
 }
+
+/// Defines a test per client for each function of a [`ReaderKind`].
+macro_rules! per_reader {
+    ($($name:ident)*) => {
+        mod with_librdkafka {
+            $(#[test]
+            fn $name() {
+                super::$name(weir_kafka::ReaderKind::Librdkafka);
+            })*
+        }
+        mod with_lean_client {
+            $(#[test]
+            fn $name() {
+                super::$name(weir_kafka::ReaderKind::Lean);
+            })*
+        }
+    };
+}
+pub(crate) use per_reader;
 
 /// Returns the broker that all tests share. A broker started here ends with this process.
 pub(crate) fn broker() -> TestBroker {
     static LAB: OnceLock<Lab> = OnceLock::new();
     let named = std::env::var("WEIR_E2E_BOOTSTRAP").ok();
     let bootstrap = named.unwrap_or_else(|| LAB.get_or_init(|| lab(1)).bootstrap());
-    TestBroker { bootstrap }
+    TestBroker {
+        bootstrap,
+        reader: ReaderKind::default(),
+    }
 }
 
 /// Starts separate brokers for a test that stops and starts them.
@@ -38,8 +62,17 @@ pub(crate) fn lab(brokers: u8) -> Lab {
 }
 
 impl TestBroker {
+    /// Selects the client that [`ingest`](Self::ingest) uses.
+    pub(crate) fn read_with(self, reader: ReaderKind) -> Self {
+        Self { reader, ..self }
+    }
+
+    pub(crate) fn kafka(&self) -> KafkaSettings {
+        KafkaSettings::plaintext(&self.bootstrap)
+    }
+
     pub(crate) fn admin(&self) -> Admin {
-        Admin::connect(&self.bootstrap, TEST_TIMEOUT).expect("broker responds")
+        Admin::connect(&self.kafka(), TEST_TIMEOUT).expect("broker responds")
     }
 
     /// Creates a topic that no other test uses.
@@ -53,10 +86,11 @@ impl TestBroker {
 
     pub(crate) fn ingest(&self, topics: &[&str], from: StartFrom) -> KafkaIngest {
         let config = IngestConfig {
-            bootstrap_servers: self.bootstrap.clone(),
+            kafka: self.kafka(),
             client_id: "test".to_owned(),
             topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
             from,
+            reader: self.reader,
             ..IngestConfig::default()
         };
         KafkaIngest::start(&config).expect("valid configuration")
@@ -68,7 +102,7 @@ impl TestBroker {
 
     pub(crate) fn producer_with(&self, compression: &str, acks: Acks) -> TestProducer {
         let config = ProducerConfig {
-            bootstrap_servers: self.bootstrap.clone(),
+            kafka: self.kafka(),
             compression: compression.to_owned(),
             acks,
             // Fills compressed batches with more than one record.

@@ -10,7 +10,7 @@ use kafka_protocol::protocol::{Decodable, StrBytes};
 use kafka_protocol::records::{
     Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType,
 };
-use weir_kafka::wire::header::write_request;
+use weir_wire::header::write_request;
 
 /// Encodes a batch of values, with one header per record.
 pub(crate) fn batch(values: &[String], compression: Compression) -> Bytes {

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::broker::{BrokerProcess, Launch};
+use super::companions::Companions;
+use crate::broker::Launch;
 use crate::config::SecondListener;
 use crate::disk;
 use crate::error::{LabError, Result};
+use crate::guarded::GuardedProcess;
 use crate::state::{LabPhase, LabState};
 use crate::status::{self, STOP_TIMEOUT};
 
@@ -32,8 +34,9 @@ pub struct Lab {
     pub(super) keep_data: bool,
     pub(super) was_running: bool,
     /// Processes in the order of `state.nodes`; `None` while a broker is stopped.
-    pub(super) processes: Vec<Option<BrokerProcess>>,
+    pub(super) processes: Vec<Option<GuardedProcess>>,
     pub(super) brokers: Vec<Broker>,
+    pub(super) companions: Companions,
     /// `true` if the brokers were stopped by [`Lab::down`].
     pub(super) is_down: bool,
 }
@@ -71,8 +74,11 @@ impl Lab {
         limits.min().unwrap_or(0)
     }
 
-    /// Returns `true` if all brokers are running, except those stopped by [`Lab::stop_broker`].
+    /// Returns `true` if all processes are running, except those stopped by this value.
     pub fn is_running(&mut self) -> bool {
+        if self.companions.has_ended() {
+            return false;
+        }
         let mut processes = self.processes.iter_mut().flatten();
         processes.all(|process| process.exit_status().is_none())
     }
@@ -81,7 +87,7 @@ impl Lab {
     pub fn stop_broker(&mut self, node_id: i32) -> Result<()> {
         let index = self.index(node_id)?;
         if let Some(process) = &mut self.processes[index] {
-            status::stop_all([(node_id, process)].into_iter(), STOP_TIMEOUT)?;
+            process.stop(&format!("broker {node_id}"), STOP_TIMEOUT)?;
         }
         self.processes[index] = None;
         self.update_process(index)
@@ -133,10 +139,10 @@ impl Lab {
 
     pub(super) fn stop_processes(&mut self, timeout: Duration) -> Result<()> {
         let running = self.state.nodes.iter().zip(&mut self.processes);
-        let running = running.filter_map(|(node, it)| Some((node.node_id, it.as_mut()?)));
+        let running = running.filter_map(|(node, it)| Some((node.name(), it.as_mut()?)));
         status::stop_all(running, timeout)?;
         self.processes.fill_with(|| None);
-        Ok(())
+        self.companions.stop(timeout)
     }
 
     pub(super) fn index(&self, node_id: i32) -> Result<usize> {
@@ -152,10 +158,17 @@ impl Lab {
         self.state.save(&self.launch.dir)
     }
 
+    /// Updates `lab.json` with the processes of the servers next to the brokers.
+    pub(super) fn save_servers(&mut self) -> Result<()> {
+        (self.state.tokens, self.state.registry) = self.companions.states();
+        self.state.save(&self.launch.dir)
+    }
+
     /// Ends the watchdogs, so that the brokers outlive this process.
     pub(super) fn release(&mut self) {
         let running = self.processes.iter_mut().flatten();
-        running.for_each(BrokerProcess::release);
+        running.for_each(GuardedProcess::release);
+        self.companions.release();
     }
 
     pub(super) fn set_phase(&mut self, phase: LabPhase) -> Result<()> {

@@ -4,10 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use super::options::LabOptions;
-use crate::broker::BrokerProcess;
-use crate::disk;
 use crate::error::{LabError, Result};
-use crate::state::{self, LabPhase, LabState};
+use crate::registry::RegistrySecurity;
+use crate::state::{LabPhase, LabState};
 use crate::status::{self, LOCK_FILE, STOP_TIMEOUT};
 
 /// Rejects a directory with other files, because a lab removes its directory when it stops.
@@ -40,13 +39,16 @@ pub(super) fn find(
     options: &LabOptions,
     progress: &mut dyn FnMut(&str),
 ) -> Result<ExistingLab> {
-    let Some(mut state) = LabState::load(dir)? else {
+    let Some(state) = LabState::load(dir)? else {
         return Ok(ExistingLab::None);
     };
-    let (alive, dead): (Vec<_>, Vec<_>) = state
-        .nodes
-        .iter()
-        .map(|node| (node.node_id, state.running(node)))
+    let nodes = state.nodes.iter().map(|node| (node.name(), node.process));
+    let servers = state
+        .servers()
+        .map(|(name, it)| (name.to_owned(), it.process));
+    let (alive, dead): (Vec<_>, Vec<_>) = nodes
+        .chain(servers)
+        .map(|(name, process)| (name, state.alive(process)))
         .partition(|(_, process)| process.is_some());
     match state.phase {
         LabPhase::Running if dead.is_empty() => {
@@ -54,8 +56,8 @@ pub(super) fn find(
             return Ok(ExistingLab::Running(Box::new(state)));
         }
         LabPhase::Running if !alive.is_empty() => {
-            let ids: Vec<_> = dead.iter().map(|(id, _)| id.to_string()).collect();
-            let detail = format!("broker {} is not running", ids.join(" and "));
+            let names: Vec<_> = dead.iter().map(|(name, _)| name.as_str()).collect();
+            let detail = format!("{} is not running", names.join(" and "));
             return Err(LabError::Incomplete(dir.to_owned(), detail));
         }
         LabPhase::Stopped => {
@@ -68,18 +70,14 @@ pub(super) fn find(
         )),
         LabPhase::Starting => {
             progress("an earlier start of the lab was interrupted; removing its data");
-            let mut running: Vec<_> = alive
-                .into_iter()
-                .filter_map(|(id, process)| Some((id, BrokerProcess::found(process?))))
-                .collect();
-            let running = running.iter_mut().map(|(id, process)| (*id, process));
+            let mut running = status::running(&state);
+            let running = running.iter_mut();
+            let running = running.map(|(name, process)| (name.clone(), process));
             status::stop_all(running, STOP_TIMEOUT)?;
         }
         LabPhase::Failed => {}
     }
-    for node in &mut state.nodes {
-        disk::remove(&state::node_dir(dir, node.node_id))?;
-    }
+    status::remove_data(dir, &state)?;
     Ok(ExistingLab::None)
 }
 
@@ -101,6 +99,7 @@ fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Res
         format!("brokers in the {place}")
     };
     let host = |host| format!("host {host}");
+    let (running_security, requested_security) = security(state, options);
     // Without a requested port, any port is accepted.
     let first = state.nodes.first().map(|node| node.port);
     let port = options.port.and(first);
@@ -116,6 +115,7 @@ fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Res
             extra(&options.properties, &options.jvm_arguments),
         ),
         (mode(state.detached), mode(options.detached)),
+        (running_security, requested_security),
     ] {
         if running != requested {
             return Err(LabError::OtherLab(dir.to_owned(), running, requested));
@@ -127,6 +127,16 @@ fn check_same_options(dir: &Path, state: &LabState, options: &LabOptions) -> Res
 /// Rejects stored data of another release or another number of nodes.
 fn check_same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result<()> {
     let brokers = usize::from(options.brokers);
+    let (stored, requested) = security(state, options);
+    let is_secured = state.security.uses_tls();
+    if stored != requested || is_secured && state.host != options.host {
+        let reason = format!(
+            "contains data of a lab on {} with {stored}, requested are {} and {requested}; remove \
+             it with \"weir lab down\"",
+            state.host, options.host
+        );
+        return Err(LabError::setting("dir", &dir.display(), &reason));
+    }
     if state.nodes.len() == brokers && state.kafka_version == options.kafka_version {
         return Ok(());
     }
@@ -137,4 +147,29 @@ fn check_same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result
         options.kafka_version
     );
     Err(LabError::setting("dir", &dir.display(), &reason))
+}
+
+/// Returns descriptions of the security of an existing and of the requested lab.
+fn security(state: &LabState, options: &LabOptions) -> (String, String) {
+    let describe = |security, has_test_listeners, registry: Option<RegistrySecurity>| {
+        let tests = if has_test_listeners {
+            " and listeners for tests"
+        } else {
+            ""
+        };
+        let registry = match registry {
+            None => "no registry".to_owned(),
+            Some(RegistrySecurity { tls, basic_auth }) => {
+                let tls = if tls { " with TLS" } else { "" };
+                let login = if basic_auth { " with logins" } else { "" };
+                format!("a registry{tls}{login}")
+            }
+        };
+        format!("security {security}{tests}, {registry}")
+    };
+    let existing = state.registry.map(|registry| registry.security);
+    (
+        describe(state.security, state.test_listeners, existing),
+        describe(options.security, options.test_listeners, options.registry),
+    )
 }

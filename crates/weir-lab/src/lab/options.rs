@@ -8,6 +8,8 @@ use std::time::Duration;
 use crate::config::{self, SecondListener};
 use crate::error::{LabError, Result};
 use crate::kafka;
+use crate::registry::RegistrySecurity;
+use crate::security::LabSecurity;
 
 /// Options of a lab. The default is one broker on free ports in a temporary directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +23,8 @@ pub struct LabOptions {
     /// `None` means the per-user state directory if detached, otherwise a temporary directory that
     /// is removed with the lab.
     pub dir: Option<PathBuf>,
-    /// First of `2 * brokers` ports: client ports, then controller ports. `None` means free ports.
+    /// First of [`Self::port_count`] ports: client ports, then controller ports, then others.
+    /// `None` means free ports.
     pub port: Option<u16>,
     /// Address that brokers listen on and advertise to clients.
     pub host: Ipv4Addr,
@@ -31,11 +34,20 @@ pub struct LabOptions {
     pub heap_mb: u32,
     /// Additional broker properties, which override those of the lab.
     pub properties: Vec<(String, String)>,
+    /// How clients connect to the brokers.
+    pub security: LabSecurity,
+    /// `true` for further listeners of a secured lab: with an expired certificate, with one for
+    /// another host, and for SASL without TLS. [`Lab::settings`](super::Lab::settings) uses them.
+    pub test_listeners: bool,
+    /// Lifetime of tokens from the token endpoint, rounded down to seconds.
+    pub token_lifetime: Duration,
+    /// Schema registry next to the brokers.
+    pub registry: Option<RegistrySecurity>,
     /// A second listener per broker in node order, or none.
     ///
     /// Serves relays and proxies that do not rewrite addresses. The name of the listener is
-    /// `SECOND`. The property `listener.security.protocol.map` sets its protocol, by default
-    /// `PLAINTEXT`.
+    /// `SECOND`. Its protocol is that of the lab, unless the property
+    /// `listener.security.protocol.map` sets another one.
     pub second_listeners: Vec<SecondListener>,
     /// Additional JVM arguments of each broker.
     pub jvm_arguments: Vec<String>,
@@ -64,6 +76,10 @@ impl Default for LabOptions {
             detached: false,
             heap_mb: 1024,
             properties: Vec::new(),
+            security: LabSecurity::Plaintext,
+            test_listeners: false,
+            token_lifetime: Duration::from_secs(3600),
+            registry: None,
             second_listeners: Vec::new(),
             jvm_arguments: Vec::new(),
             keep_data: false,
@@ -71,6 +87,32 @@ impl Default for LabOptions {
             retry_classes: false,
             ready_timeout: Duration::from_secs(180),
         }
+    }
+}
+
+impl LabOptions {
+    /// Returns the number of ports that a lab with these options uses.
+    pub fn port_count(&self) -> u16 {
+        let security = self.security;
+        let mut per_broker = 2 + u16::from(security.uses_tls());
+        if security.uses_tls() && self.test_listeners {
+            per_broker += 2 + u16::from(security.uses_sasl());
+        }
+        let tokens = 2 * u16::from(security == LabSecurity::Oauth);
+        let registry = self
+            .registry
+            .map_or(0, |it| 2 + 2 * u16::from(it.basic_auth));
+        u16::from(self.brokers) * per_broker + tokens + registry
+    }
+
+    /// Returns `true` if certificates or passwords are needed.
+    pub(super) fn needs_files(&self) -> bool {
+        self.security.uses_tls() || self.registry.is_some_and(RegistrySecurity::needs_files)
+    }
+
+    /// Returns `true` if keys for tokens are needed.
+    pub(super) fn needs_tokens(&self) -> bool {
+        self.security == LabSecurity::Oauth || self.registry.is_some_and(|it| it.basic_auth)
     }
 }
 
@@ -106,15 +148,16 @@ impl<'a> ValidOptions<'a> {
             let reason = "is not an address that clients can connect to";
             return invalid("host", &options.host, reason);
         }
-        let fits = |port: u16| port > 0 && port.checked_add(2 * u16::from(brokers) - 1).is_some();
+        let count = options.port_count();
+        let fits = |port: u16| port > 0 && port.checked_add(count - 1).is_some();
         if let Some(port) = options.port.filter(|port| !fits(*port)) {
-            let reason = "must be the first of two ports per broker, from 1 to 65535";
-            return invalid("port", &port, reason);
+            let reason = format!("must be the first of {count} ports, from 1 to 65535");
+            return invalid("port", &port, &reason);
         }
         let dir = options.dir.as_ref().map(|dir| dir.to_string_lossy());
         // Kafka reads its data directories from a comma-separated list in a properties file.
-        if let Some(dir) = dir.filter(|dir| dir.contains([',', '\\', '\n'])) {
-            let reason = "must not contain a comma, backslash or line break";
+        if let Some(dir) = dir.filter(|dir| dir.contains([',', '\\', '\n', '\t'])) {
+            let reason = "must not contain a comma, backslash, tab or line break";
             return invalid("dir", &dir, reason);
         }
         config::check_extra(&options.properties)?;

@@ -9,22 +9,28 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rand::distr::{Alphanumeric, SampleString as _};
 
 use super::cluster::{Broker, Lab, temporary_dir};
+use super::companions::Companions;
 use super::existing::{self, ExistingLab};
 use super::options::{LabOptions, ValidOptions};
-use crate::broker::{self, BrokerProcess, Launch};
+use crate::broker::{self, Launch};
 use crate::class_archive::{self, ClassArchive};
 use crate::config;
 use crate::diagnose;
 use crate::disk;
 use crate::error::{LabError, Result};
+use crate::guarded::GuardedProcess;
 use crate::host_tools;
 use crate::kafka;
 use crate::operation::Operation;
 use crate::ports;
 use crate::process;
 use crate::ready;
-use crate::state::{self, LabNode, LabPhase, LabState, SCHEMA};
+use crate::security::{self, LabSecurity};
+use crate::state::{
+    self, LabNode, LabPhase, LabState, RegistryState, SCHEMA, SecuredPorts, ServiceState,
+};
 use crate::status::{self, STOP_TIMEOUT};
+use crate::tokens;
 
 impl Lab {
     /// Starts a lab and waits until all its brokers are ready, or attaches to a running one.
@@ -74,7 +80,7 @@ impl Lab {
     fn new(
         launch: Launch,
         state: LabState,
-        processes: Vec<Option<BrokerProcess>>,
+        processes: Vec<Option<GuardedProcess>>,
         options: &LabOptions,
     ) -> Self {
         let brokers = state.nodes.iter().map(|node| Broker {
@@ -92,6 +98,7 @@ impl Lab {
             was_running: false,
             processes,
             brokers,
+            companions: Companions::default(),
             is_down: false,
         }
     }
@@ -114,7 +121,7 @@ impl Startup<'_> {
 
     fn attach(&mut self, dir: PathBuf, state: LabState) -> Result<Lab> {
         let nodes = state.nodes.iter();
-        let processes = nodes.map(|node| node.process.map(BrokerProcess::found));
+        let processes = nodes.map(|node| node.process.map(GuardedProcess::found));
         let processes = processes.collect();
         let launch = Launch {
             java: host_tools::java("to run Apache Kafka")?,
@@ -125,6 +132,14 @@ impl Startup<'_> {
         };
         let mut lab = Lab::new(launch, state, processes, &self.options);
         lab.was_running = true;
+        lab.companions = Companions::open(&lab.launch, &self.options)?;
+        let timeout = lab.ready_timeout;
+        let operation = &mut self.operation;
+        lab.companions
+            .find_servers(&lab.launch, &lab.state, timeout, operation)?;
+        if lab.state.detached {
+            lab.companions.release();
+        }
         Ok(lab)
     }
 
@@ -133,7 +148,11 @@ impl Startup<'_> {
         let lab = self.start_with_retries(dir.clone(), true, None);
         let logs_matter = matches!(
             lab,
-            Ok(_) | Err(LabError::BrokerExited { .. } | LabError::NotReady { .. })
+            Ok(_)
+                | Err(LabError::BrokerExited { .. }
+                    | LabError::NotReady { .. }
+                    | LabError::ServerExited { .. }
+                    | LabError::ServerNotReady { .. })
         );
         if !logs_matter {
             disk::remove(&dir)?;
@@ -152,7 +171,7 @@ impl Startup<'_> {
     ) -> Result<Lab> {
         let options = self.options;
         if let Some(first) = options.port {
-            for port in first..first + 2 * u16::from(options.brokers) {
+            for port in (first..).take(options.port_count().into()) {
                 ports::require_free(options.host, port)?;
             }
         }
@@ -203,6 +222,9 @@ impl Startup<'_> {
     fn start(&mut self, launch: Launch, cluster_id: Option<String>) -> Result<Lab> {
         let options = self.options;
         let has_data = cluster_id.is_some();
+        let mut ports = choose_ports(&options)?.into_iter();
+        let nodes = choose_nodes(&options, &mut ports);
+        let has_tokens = options.security == LabSecurity::Oauth;
         let state = LabState {
             schema: SCHEMA,
             phase: LabPhase::Starting,
@@ -215,7 +237,14 @@ impl Startup<'_> {
             jvm_arguments: options.jvm_arguments.clone(),
             boot_id: process::boot_id(),
             started_unix_ms: unix_ms(),
-            nodes: choose_nodes(&options)?,
+            nodes,
+            security: options.security,
+            test_listeners: options.test_listeners,
+            token_lifetime_s: options.token_lifetime.as_secs(),
+            tokens: has_tokens.then(|| ServiceState::new(&mut ports)),
+            registry: options
+                .registry
+                .map(|it| RegistryState::new(it, &mut ports)),
         };
         let processes = state.nodes.iter().map(|_| None).collect();
         let mut lab = Lab::new(launch, state, processes, &options);
@@ -230,22 +259,22 @@ impl Startup<'_> {
     /// Writes the configuration, formats the storage if `is_new`, and starts the brokers.
     fn start_brokers(&mut self, lab: &mut Lab, is_new: bool) -> Result<()> {
         lab.set_phase(LabPhase::Starting)?;
-        let nodes = lab.state.nodes.clone();
-        let (dir, host) = (&lab.launch.dir, lab.state.host);
-        for (index, node) in nodes.iter().enumerate() {
-            let data = state::data_dir(dir, node.node_id);
-            let mut extra = Vec::new();
-            if let Some(second) = lab.second_listeners.get(index) {
-                extra.extend(config::second_listener(node, host, *second));
+        lab.companions = match is_new {
+            true => {
+                Companions::create(&lab.launch, &lab.state, &self.options, &mut self.operation)?
             }
-            // They come last, so that they can override the protocol of the second listener.
-            extra.extend_from_slice(&lab.state.properties);
-            broker::write_config(
-                dir,
-                node.node_id,
-                &config::server_properties(node, &nodes, host, &data, &extra),
-                &config::log4j_properties(&state::log_dir(dir, node.node_id)),
-            )?;
+            false => Companions::open(&lab.launch, &self.options)?,
+        };
+        let timeout = lab.ready_timeout;
+        let operation = &mut self.operation;
+        lab.companions
+            .find_servers(&lab.launch, &lab.state, timeout, operation)?;
+        let nodes = lab.state.nodes.clone();
+        let dir = &lab.launch.dir;
+        for (index, node) in nodes.iter().enumerate() {
+            let log4j = config::log4j_properties(&state::log_dir(dir, node.node_id));
+            let properties = server_properties(lab, index);
+            broker::write_config(dir, node.node_id, &properties, &log4j)?;
         }
         (self.operation.progress)(&format!(
             "starting {} broker(s) of Apache Kafka {} in {}",
@@ -253,6 +282,8 @@ impl Startup<'_> {
             lab.state.kafka_version,
             dir.display()
         ));
+        lab.companions.start_servers(&mut self.operation)?;
+        lab.save_servers()?;
         if is_new {
             format_all(lab, &nodes, self.operation.stop)?;
         }
@@ -261,6 +292,9 @@ impl Startup<'_> {
             lab.update_process(index)?;
         }
         wait_ready(lab, &mut self.operation)?;
+        lab.companions
+            .wait_ready(lab.ready_timeout, &self.operation)?;
+        lab.write_client_config()?;
         lab.set_phase(LabPhase::Running)?;
         if lab.state.detached {
             lab.release();
@@ -274,12 +308,34 @@ const ARCHIVE_HEAP_MB: u32 = 256;
 /// Time for that broker to stop, which includes writing the archive.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Returns the configuration of the broker with this index.
+fn server_properties(lab: &Lab, index: usize) -> String {
+    let state = &lab.state;
+    let node = &state.nodes[index];
+    let second = lab.second_listeners.get(index).copied();
+    let listeners = config::listeners(node, state.host, state.security, second);
+    let mut extra = Vec::new();
+    if let Some(files) = lab.companions.files().filter(|_| node.secured.is_some()) {
+        let issuer = state.tokens.map(|it| tokens::issuer(state.host, it));
+        let issuer = issuer.as_deref();
+        extra = security::server_properties(state.security, files, &listeners, issuer);
+    }
+    // They come last, so that they can override those of the lab.
+    extra.extend_from_slice(&state.properties);
+    let data = state::data_dir(&lab.launch.dir, node.node_id);
+    config::server_properties(node, &state.nodes, state.host, &listeners, &data, &extra)
+}
+
 /// Formats the storage of all nodes in parallel. Each one takes a separate JVM about a second.
 fn format_all(lab: &Lab, nodes: &[LabNode], stop: &AtomicBool) -> Result<()> {
+    let files = lab.companions.files();
+    let credentials = files.map(|files| security::scram_arguments(lab.state.security, files));
+    let credentials = credentials.unwrap_or_default();
     let format = |node: &LabNode| {
         let progress = &mut |_: &str| ();
         let (id, operation) = (node.node_id, Operation { progress, stop });
-        lab.launch.format(id, &lab.state.cluster_id, &operation)
+        lab.launch
+            .format(id, &lab.state.cluster_id, &credentials, &operation)
     };
     let panicked = || io::Error::other("formatting thread panicked");
     thread::scope(|scope| {
@@ -304,15 +360,15 @@ fn wait_ready(lab: &mut Lab, operation: &mut Operation<'_>) -> Result<()> {
         for (index, node) in lab.state.nodes.iter().enumerate() {
             let exited = lab.processes[index]
                 .as_mut()
-                .and_then(BrokerProcess::exit_status);
+                .and_then(GuardedProcess::exit_status);
             if let Some(status) = exited {
                 let (dir, host) = (&lab.launch.dir, lab.state.host);
                 return Err(diagnose::exit_error(dir, host, node, status));
             }
         }
         missing.retain(|index| {
-            let port = lab.state.nodes[*index].port;
-            !ready::listed_brokers(lab.state.host, port).is_ok_and(|listed| listed.len() >= running)
+            let (host, port) = lab.state.nodes[*index].probe_address(lab.state.host);
+            !ready::listed_brokers(host, port).is_ok_and(|listed| listed.len() >= running)
         });
         if missing.is_empty() {
             return Ok(());
@@ -353,33 +409,68 @@ fn clean_up(lab: &mut Lab, had_data: bool, error: &LabError) -> Result<()> {
     let dir = lab.launch.dir.clone();
     let logs_matter = matches!(
         error,
-        LabError::BrokerExited { .. } | LabError::NotReady { .. } | LabError::Format(..)
+        LabError::BrokerExited { .. }
+            | LabError::NotReady { .. }
+            | LabError::Format(..)
+            | LabError::ServerExited { .. }
+            | LabError::ServerNotReady { .. }
     );
     if had_data || !logs_matter {
         return status::clear(&dir, &mut lab.state, had_data);
     }
-    for node in &mut lab.state.nodes {
-        node.process = None;
+    lab.state.forget_processes();
+    for node in &lab.state.nodes {
         disk::remove(&state::data_dir(&dir, node.node_id))?;
     }
     lab.set_phase(LabPhase::Failed)
 }
 
-fn choose_nodes(options: &LabOptions) -> Result<Vec<LabNode>> {
-    let count = usize::from(options.brokers);
-    let ports: Vec<u16> = match options.port {
-        Some(first) => (first..).take(2 * count).collect(),
-        None => ports::free_ports(options.host, 2 * count)
-            .map_err(|error| LabError::io("find free ports", error))?,
+fn choose_ports(options: &LabOptions) -> Result<Vec<u16>> {
+    let count = usize::from(options.port_count());
+    match options.port {
+        Some(first) => Ok((first..).take(count).collect()),
+        None => ports::free_ports(options.host, count)
+            .map_err(|error| LabError::io("find free ports", error)),
+    }
+}
+
+/// Returns the nodes with the next of `ports`: those for clients, then those for controllers, ...
+fn choose_nodes(options: &LabOptions, ports: &mut dyn Iterator<Item = u16>) -> Vec<LabNode> {
+    let mut nodes: Vec<_> = (1..=i32::from(options.brokers))
+        .map(|node_id| LabNode {
+            node_id,
+            port: 0,
+            controller_port: 0,
+            process: None,
+            secured: None,
+        })
+        .collect();
+    let security = options.security;
+    let mut assign = |set: &dyn Fn(&mut LabNode, u16)| {
+        for (node, port) in nodes.iter_mut().zip(&mut *ports) {
+            set(node, port);
+        }
     };
-    let nodes = (1..).zip(&ports).zip(&ports[count..]);
-    let nodes = nodes.map(|((node_id, port), controller_port)| LabNode {
-        node_id,
-        port: *port,
-        controller_port: *controller_port,
-        process: None,
-    });
-    Ok(nodes.collect())
+    assign(&|node, port| node.port = port);
+    assign(&|node, port| node.controller_port = port);
+    if security.uses_tls() {
+        assign(&|node, port| node.secured = Some(SecuredPorts::new(port)));
+    }
+    let mut assign_secured = |set: &dyn Fn(&mut SecuredPorts, u16)| {
+        assign(&|node, port| {
+            if let Some(secured) = &mut node.secured {
+                set(secured, port);
+            }
+        });
+    };
+    if security.uses_tls() && options.test_listeners {
+        assign_secured(&|secured, port| secured.expired = Some(port));
+        assign_secured(&|secured, port| secured.other_host = Some(port));
+        if security.uses_sasl() {
+            assign_secured(&|secured, port| secured.unencrypted = Some(port));
+        }
+    }
+    nodes
 }
 
 /// Returns a random cluster id in Kafka's format: 16 bytes in URL-safe Base64 without padding.

@@ -22,6 +22,7 @@ use crate::keys::KeyTable;
 use crate::local_time::LocalTime;
 use crate::meter::DeliveryRecorder;
 use crate::published_report::PublishedReporter;
+use crate::value_schema::DocumentFault;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Schedule, WorkerCommand};
 
@@ -95,20 +96,21 @@ struct ConsumerState {
 }
 
 impl LeanConsumers {
-    pub(super) fn new(options: &ConsumerOptions) -> Self {
+    pub(super) fn new(options: &ConsumerOptions) -> Result<Self> {
         let clock = Clock::start();
         let now = Instant::now();
         let per_client = options.groups.as_ref().map_or(1, |groups| groups.members);
         let per_client = per_client.max(1);
         let clients = 0..options.clients.div_ceil(per_client);
         let (source, local) = (&options.latency_from, LocalTime::system());
-        Self {
+        let origins = OriginReader::new(source, options.marked_only, &options.values, local)?;
+        Ok(Self {
             clients: clients.map(|_| ConsumerState::default()).collect(),
             consumers: options.clients,
             per_client,
             keys: KeyTable::default(),
             clock,
-            origins: OriginReader::new(source, options.marked_only, local),
+            origins,
             in_window: 0,
             meter: DeliveryRecorder::new(clock.now_unix_ns()),
             schedule: None,
@@ -125,7 +127,7 @@ impl LeanConsumers {
             next_settle: now,
             busy: CpuUtilization::start(options.client),
             published: options.published_report.map(PublishedReporter::start),
-        }
+        })
     }
 
     /// Handles commands, reports and the end of the run. Called 50 times per second.
@@ -215,7 +217,9 @@ impl LeanConsumers {
         (stored_ms, at_unix_ns): (i64, u64),
     ) {
         let mut origin = self.origins.read(headers, value);
-        if origin.due_unix_ns.is_none() && self.record_timestamps {
+        // The timestamp does not hide that values cannot be read.
+        let has_time = origin.due_unix_ns.is_some() || origin.fault.is_some();
+        if !has_time && self.record_timestamps {
             let stored_ms = u64::try_from(stored_ms).ok();
             origin.due_unix_ns = stored_ms.map(|ms| ms.saturating_mul(1_000_000));
             self.from_timestamp += u64::from(stored_ms.is_some());
@@ -225,7 +229,9 @@ impl LeanConsumers {
         let Some(due_unix_ns) = origin.due_unix_ns else {
             self.meter.updates += 1;
             client.checker.on_unstamped(false);
-            return count_error(&mut self.errors, "record without stamp or timestamp");
+            let fault = origin.fault.map(DocumentFault::text);
+            let fault = fault.unwrap_or("record without stamp or timestamp");
+            return count_error(&mut self.errors, fault);
         };
         let schedule = self.schedule.as_ref();
         let stamp = origin.stamp.as_ref();

@@ -83,12 +83,14 @@ fn read(
     stop: &AtomicBool,
 ) -> Result<()> {
     let clock = Clock::start();
-    let max_wait_ms = options.max_wait.as_millis().to_string();
+    let max_wait_ms = options.max_wait.as_millis();
     let mut source = KafkaIngest::start(&IngestConfig {
-        bootstrap_servers: options.bootstrap_servers.clone(),
+        kafka: options
+            .kafka
+            .clone()
+            .with_default_property("fetch.wait.max.ms", max_wait_ms),
         client_id: "weir-load-consume".to_owned(),
         topics: vec![options.topic.clone()],
-        properties: vec![("fetch.wait.max.ms".to_owned(), max_wait_ms)],
         ..IngestConfig::default()
     })?;
     let mut reader = source.reader();
@@ -142,7 +144,8 @@ mod tests {
 
     #[test]
     fn unsupported_options_are_rejected() {
-        let mut options = ConsumerOptions::new("127.0.0.1:9092", "t", CLIENTS_MAX + 1);
+        let kafka = weir_kafka::KafkaSettings::plaintext("127.0.0.1:9092");
+        let mut options = ConsumerOptions::new(&kafka, "t", CLIENTS_MAX + 1);
         let error = check(&options).expect_err("too many").to_string();
         assert_eq!(
             error,

@@ -1,20 +1,23 @@
 //! Plain Kafka consumers: thousands in one thread, standalone or in groups. Each consumer or group
 //! reads the whole topic and checks it.
 
+mod latency_source;
 mod lean_consumers;
 mod librdkafka;
 mod options;
 mod origin;
 mod scan;
+mod values;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use tokio::sync::watch;
 
+pub use latency_source::{LatencySource, UnknownSource};
 pub use options::{ConsumerClient, ConsumerOptions};
-pub use origin::{LatencySource, UnknownSource};
 pub use scan::{ScanOptions, run as run_scan};
+pub use values::ValueArgs;
 pub use weir_kafka::lean::LeanGroups;
 
 use crate::clients::raise_descriptors;
@@ -32,7 +35,7 @@ use lean_consumers::{LeanConsumers, run_lean};
 /// [`LoadError`] if the consumers did not start; `link` gets no event about it.
 pub fn run(options: &ConsumerOptions, link: &CoordinatorChannel) -> Result<DeliverySummary> {
     link.events.hello(WorkerRole::Consume);
-    let brokers = topic::ensure(&options.bootstrap_servers, &options.topic, None)?;
+    let brokers = topic::ensure(&options.kafka, &options.topic, None)?;
     let members = options.groups.as_ref().map_or(1, |groups| groups.members);
     if members == 0 || options.clients % members != 0 {
         let reason = format!("--consumers {} must be a multiple of it", options.clients);
@@ -43,7 +46,7 @@ pub fn run(options: &ConsumerOptions, link: &CoordinatorChannel) -> Result<Deliv
     check_clients(options.clients, connections_each)?;
     let summary = match options.client {
         ConsumerClient::Lean => {
-            let consumers = Rc::new(RefCell::new(LeanConsumers::new(options)));
+            let consumers = Rc::new(RefCell::new(LeanConsumers::new(options)?));
             let stop = watch::Sender::new(false);
             let poll = |consumers: &mut LeanConsumers| consumers.poll(link);
             let report = run_lean(options.config(), &consumers, &stop, poll)?;
@@ -51,7 +54,7 @@ pub fn run(options: &ConsumerOptions, link: &CoordinatorChannel) -> Result<Deliv
         }
         ConsumerClient::Librdkafka => {
             librdkafka::check(options)?;
-            librdkafka::consume(options, LeanConsumers::new(options), link)?
+            librdkafka::consume(options, LeanConsumers::new(options)?, link)?
         }
     };
     link.events.finish(Summary::Delivery(summary.clone()));

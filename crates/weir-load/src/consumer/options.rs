@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use weir_kafka::KafkaSettings;
 use weir_kafka::lean::{LeanConfig, LeanGroups};
 
-use super::origin::LatencySource;
+use super::latency_source::LatencySource;
+use super::values::ValueArgs;
 
 /// Client library of the consumers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -19,8 +21,8 @@ pub enum ConsumerClient {
 /// Options of the consumers of a run.
 #[derive(Debug, Clone)]
 pub struct ConsumerOptions {
-    /// Comma-separated `host:port` list; plain TCP only.
-    pub bootstrap_servers: String,
+    /// Cluster to read from.
+    pub kafka: KafkaSettings,
     /// Topic. Every consumer or group reads all its partitions from their end.
     pub topic: String,
     /// Number of consumers.
@@ -33,6 +35,8 @@ pub struct ConsumerOptions {
     pub max_wait: Duration,
     /// Source of the records' due times.
     pub latency_from: LatencySource,
+    /// Form of values in which the due time is a field.
+    pub values: ValueArgs,
     /// Record latencies only of records with the mark of probe records.
     pub marked_only: bool,
     /// Time records without a due time by their timestamp.
@@ -46,15 +50,16 @@ pub struct ConsumerOptions {
 impl ConsumerOptions {
     /// Returns the options of `clients` consumers of one topic with 1,000 new connections per
     /// second and fetch delays of up to 500 ms.
-    pub fn new(bootstrap_servers: &str, topic: &str, clients: usize) -> Self {
+    pub fn new(kafka: &KafkaSettings, topic: &str, clients: usize) -> Self {
         Self {
-            bootstrap_servers: bootstrap_servers.to_owned(),
+            kafka: kafka.clone(),
             topic: topic.to_owned(),
             clients,
             client: ConsumerClient::Lean,
             ramp_per_s: 1000,
             max_wait: Duration::from_millis(500),
             latency_from: LatencySource::Header,
+            values: ValueArgs::default(),
             marked_only: false,
             record_timestamps: false,
             groups: None,
@@ -64,7 +69,7 @@ impl ConsumerOptions {
 
     pub(super) fn config(&self) -> LeanConfig {
         LeanConfig {
-            bootstrap_servers: self.bootstrap_servers.clone(),
+            kafka: self.kafka.clone(),
             topic: self.topic.clone(),
             consumers: self.clients,
             max_wait_ms: i32::try_from(self.max_wait.as_millis()).unwrap_or(i32::MAX),

@@ -1,55 +1,14 @@
 //! Reads stamp, due time and probe mark of a record.
 
-use std::fmt;
-use std::str::FromStr;
-
 use memchr::memmem;
 
-use crate::due_text::DueReader;
+use super::latency_source::LatencySource;
+use super::values::ValueArgs;
+use crate::due_text::{DueReader, DueTimestamp};
+use crate::error::Result;
 use crate::local_time::LocalTime;
 use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, parse_due};
-
-/// Source of a record's due time.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum LatencySource {
-    /// Headers of Weir's producers; the text of the value for records without them.
-    #[default]
-    Header,
-    /// From the first 23 characters of the value.
-    Text,
-    /// Member of a JSON value; the text for values that are not objects.
-    Json(String),
-}
-
-/// Error for an unknown source.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown source \"{0}\": use header, text or json:MEMBER, for example json:timestamp")]
-pub struct UnknownSource(String);
-
-impl FromStr for LatencySource {
-    type Err = UnknownSource;
-
-    fn from_str(text: &str) -> Result<Self, UnknownSource> {
-        match (text, text.strip_prefix("json:")) {
-            ("header", _) => Ok(Self::Header),
-            ("text", _) => Ok(Self::Text),
-            (_, Some(member)) if !member.is_empty() && !member.contains(['"', '\\']) => {
-                Ok(Self::Json(member.to_owned()))
-            }
-            _ => Err(UnknownSource(text.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for LatencySource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Header => f.write_str("header"),
-            Self::Text => f.write_str("text"),
-            Self::Json(member) => write!(f, "json:{member}"),
-        }
-    }
-}
+use crate::value_schema::{DocumentFault, DocumentReader, RecordFormat, unframed};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Origin {
@@ -58,6 +17,8 @@ pub(super) struct Origin {
     pub(super) from_text: bool,
     /// The latency of the record is recorded.
     pub(super) timed: bool,
+    /// Reason why the value cannot be read.
+    pub(super) fault: Option<DocumentFault>,
 }
 
 /// Reader of origins with cached state.
@@ -66,20 +27,37 @@ pub(super) struct OriginReader {
     source: LatencySource,
     marked_only: bool,
     due: DueReader,
+    /// Finds the field of values that have a schema.
+    document: Option<DocumentReader>,
+    /// Values of other forms follow the frame of a schema registry.
+    is_framed: bool,
 }
 
 impl OriginReader {
-    pub(super) fn new(source: &LatencySource, marked_only: bool, local: LocalTime) -> Self {
+    /// `values` describes values that have a schema.
+    ///
+    /// # Errors
+    /// The schema cannot be read, or the field is malformed.
+    pub(super) fn new(
+        source: &LatencySource,
+        marked_only: bool,
+        values: &ValueArgs,
+        local: LocalTime,
+    ) -> Result<Self> {
         let due = match source {
             LatencySource::Header => DueReader::with_member("timestamp", local),
-            LatencySource::Text => DueReader::of_text(local),
             LatencySource::Json(member) => DueReader::with_member(member, local),
+            LatencySource::Text | LatencySource::Avro(_) | LatencySource::Protobuf(_) => {
+                DueReader::of_text(local)
+            }
         };
-        Self {
+        Ok(Self {
             source: source.clone(),
             marked_only,
             due,
-        }
+            document: values.reader(source)?,
+            is_framed: values.framed,
+        })
     }
 
     pub(super) fn read<'a>(
@@ -101,20 +79,37 @@ impl OriginReader {
             LatencySource::Header => stamp
                 .map(|stamp| stamp.due_unix_ns)
                 .or_else(|| due.and_then(parse_due)),
-            LatencySource::Text | LatencySource::Json(_) => None,
+            _ => None,
         };
         // The text is not needed for records that have a header, unless only some are timed.
         let is_text_read = header_due.is_none() || self.marked_only;
-        let text = value
+        let read = value
             .filter(|_| is_text_read)
-            .map(|value| self.due.read(value));
+            .map(|value| self.read_value(value));
+        let (text, fault) = match read.transpose() {
+            Ok(text) => (text, None),
+            Err(fault) => (None, Some(fault)),
+        };
         let due_unix_ns = header_due.or_else(|| text?.unix_ns);
         Origin {
-            stamp,
+            stamp: stamp.or_else(|| text?.stamp),
             due_unix_ns,
-            from_text: header_due.is_none() && due_unix_ns.is_some(),
+            from_text: header_due.is_none() && text.is_some_and(|text| text.is_coarse),
             timed: !self.marked_only || text.is_some_and(|text| text.marked),
+            fault,
         }
+    }
+
+    fn read_value(&mut self, value: &[u8]) -> Result<DueTimestamp, DocumentFault> {
+        if let Some(document) = &mut self.document {
+            let text = document.read(value)?;
+            return Ok(self.due.parse(text.as_bytes()));
+        }
+        let value = match self.is_framed {
+            true => unframed(value, RecordFormat::Json).ok_or(DocumentFault::Unframed)?,
+            false => value,
+        };
+        Ok(self.due.read(value))
     }
 }
 
@@ -143,7 +138,8 @@ mod tests {
 
     fn reader(source: &str, marked_only: bool) -> OriginReader {
         let source = source.parse().expect("a source");
-        OriginReader::new(&source, marked_only, LocalTime::utc())
+        let values = ValueArgs::default();
+        OriginReader::new(&source, marked_only, &values, LocalTime::utc()).expect("no schema")
     }
 
     fn read(source: &str, marked_only: bool, value: &str, stamped: bool) -> Origin {
@@ -160,21 +156,6 @@ mod tests {
         ];
         let headers = headers.into_iter().take(if stamped { 2 } else { 0 });
         reader(source, marked_only).read(headers, Some(value.as_bytes()))
-    }
-
-    #[test]
-    fn source_names_round_trip() {
-        for text in ["header", "text", "json:timestamp", "json:a.b"] {
-            let source: LatencySource = text.parse().expect("a source");
-            assert_eq!(source.to_string(), text);
-        }
-        for text in ["", "json", "json:", "json:a\"b", "xml"] {
-            let error = text.parse::<LatencySource>().expect_err("none");
-            assert!(
-                error.to_string().contains("use header, text or json:"),
-                "{error}"
-            );
-        }
     }
 
     #[test]

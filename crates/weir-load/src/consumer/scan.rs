@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use weir_kafka::KafkaSettings;
 use weir_kafka::lean::{LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
 
 use super::lean_consumers::run_lean;
@@ -21,8 +22,8 @@ use crate::worker::protocol::{ScanSummary, Summary, WorkerRole};
 /// Options of a scan.
 #[derive(Debug, Clone)]
 pub struct ScanOptions {
-    /// Comma-separated `host:port` list; plain TCP only.
-    pub bootstrap_servers: String,
+    /// Cluster to read from.
+    pub kafka: KafkaSettings,
     /// Topic to read.
     pub topic: String,
     /// Number of messages after which the consumer ends.
@@ -38,7 +39,7 @@ pub struct ScanOptions {
 impl ScanOptions {
     fn config(&self) -> LeanConfig {
         LeanConfig {
-            bootstrap_servers: self.bootstrap_servers.clone(),
+            kafka: self.kafka.clone(),
             topic: self.topic.clone(),
             client_id: "weir-load-scan".to_owned(),
             fetch_max_bytes: i32::try_from(self.fetch_size_bytes).unwrap_or(i32::MAX),
@@ -59,7 +60,7 @@ impl ScanOptions {
 /// it.
 pub fn run(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSummary> {
     link.events.hello(WorkerRole::Consume);
-    topic::ensure(&options.bootstrap_servers, &options.topic, None)?;
+    topic::ensure(&options.kafka, &options.topic, None)?;
     link.events.ready(0, None);
     let mut summary = ScanSummary::default();
     if link.wait_for_start().is_some() {

@@ -2,9 +2,9 @@
 //!
 //! It reads the topic like the gateway and writes one pre-encoded frame, with the same bytes as the
 //! gateway, to every socket of the record's key. It has no mapping, no sessions, and no state per
-//! client except the socket, so its cost is a lower bound for any server. It omits unchanged fields
-//! like the gateway. A client sends its key in one line (`*`: all keys), receives `OK`, and then
-//! gets frames.
+//! client except the socket, so its cost is a lower bound for any server. Like the gateway, it
+//! omits unchanged fields. A client sends its key in one line (`*`: all keys), receives `OK`, and
+//! then gets frames.
 
 mod frame;
 mod listener;
@@ -19,6 +19,7 @@ use weir_kafka::{IngestConfig, KafkaIngest, StartFrom};
 use crate::clients::{DiffChoice, raise_descriptors};
 use crate::clock::Clock;
 use crate::error::{LoadError, Result};
+use crate::kafka::KafkaArgs;
 use crate::topic;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{FloorSummary, Summary, WorkerCommand, WorkerRole};
@@ -32,9 +33,9 @@ pub struct FloorOptions {
     /// Address to listen on; port 0 selects a free port, which is printed
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
-    /// Kafka bootstrap servers
-    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
-    pub bootstrap: String,
+    /// Cluster to read from.
+    #[command(flatten)]
+    pub kafka: KafkaArgs,
     /// Topic to read, starting at its end
     #[arg(long, value_name = "NAME")]
     pub topic: String,
@@ -83,9 +84,10 @@ pub fn run(options: &FloorOptions, link: &CoordinatorChannel) -> Result<FloorSum
 }
 
 fn start_ingest(options: &FloorOptions) -> Result<KafkaIngest> {
-    topic::ensure(&options.bootstrap, &options.topic, None)?;
+    let kafka = options.kafka.settings()?;
+    topic::ensure(&kafka, &options.topic, None)?;
     let config = IngestConfig {
-        bootstrap_servers: options.bootstrap.clone(),
+        kafka,
         client_id: "weir-load-floor".to_owned(),
         group_id: None,
         topics: vec![options.topic.clone()],

@@ -15,10 +15,10 @@ pub enum KeyDistribution {
     Zipf(f64),
     /// One key after the other, repeatedly.
     Sequential,
-    /// The share `keys` of the keys gets the share `records` of the records. Within both groups all
-    /// keys are equally likely.
+    /// Hot keys get another share of the records than the other keys. Within both groups all keys
+    /// are equally likely. Shares are from 0 to 1.
     Hot {
-        /// Share of the keys that are hot; at least one key is.
+        /// Share of the keys that are hot, at least one key.
         keys: f64,
         /// Share of the records for the hot keys.
         records: f64,

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_kafka::KafkaSettings;
 use weir_kafka::peek::{PeekError, sample};
 
 /// Source of the records.
@@ -103,14 +104,14 @@ impl ReplayRecord {
 
 impl ReplaySource {
     /// Reads all records.
-    pub fn read(&self, bootstrap_servers: &str) -> Result<Vec<ReplayRecord>, ReplayError> {
+    pub fn read(&self, kafka: &KafkaSettings) -> Result<Vec<ReplayRecord>, ReplayError> {
         let (records, from) = match self {
             Self::File { path, format } => (
                 parse(&read_file(path)?, format, path)?,
                 path.display().to_string(),
             ),
             Self::Topic { topic, records } => {
-                let found = sample(bootstrap_servers, topic, *records, BYTES_MAX, TOPIC_WITHIN)?;
+                let found = sample(kafka, topic, *records, BYTES_MAX, TOPIC_WITHIN)?;
                 let records = found.into_iter().filter_map(|record| {
                     let headers = record.headers.into_iter();
                     let headers = headers.filter(|(name, _)| !OURS.contains(&name.as_str()));
@@ -327,7 +328,10 @@ mod tests {
             path: "no/such/file".into(),
             format: ReplayFormat::Lines(None),
         };
-        let error = source.read("").unwrap_err().to_string();
+        let error = source
+            .read(&KafkaSettings::plaintext("a:1"))
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("cannot read no/such/file: "), "{error}");
         assert!("words".parse::<ReplayFormat>().is_err());
     }

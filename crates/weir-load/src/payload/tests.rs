@@ -16,20 +16,30 @@ fn spec() -> PayloadSpec {
         },
         seed: 7,
         marked: false,
+        record: None,
+        extended: false,
         replay: Arc::default(),
     }
 }
 /// 1970-01-01 00:00:00.007 with some nanoseconds.
 const DUE: u64 = 7_000_009;
+fn stamp(producer: u32) -> Stamp {
+    Stamp {
+        due_unix_ns: DUE,
+        producer,
+        seq: 0,
+        sent_unix_ns: None,
+    }
+}
 const DUE_TEXT: &str = "1970-01-01 00:00:00.007";
 
 fn payloads(kind: PayloadKind) -> PayloadGenerator {
-    PayloadGenerator::new(&PayloadSpec { kind, ..spec() }, LocalTime::utc())
+    PayloadGenerator::new(&PayloadSpec { kind, ..spec() }, LocalTime::utc()).expect("payloads")
 }
 
 /// Returns one record as key text, object and value text.
 fn object(payloads: &mut PayloadGenerator, name: usize) -> (String, Value, String) {
-    payloads.make(name, DUE, 0);
+    payloads.make(name, &stamp(0));
     let key = payloads.key(name).expect("a key").to_vec();
     let value = String::from_utf8(payloads.value().to_vec()).expect("UTF-8");
     let object = serde_json::from_str(&value).expect("an object");
@@ -225,13 +235,16 @@ fn json_key_repeats_value_and_has_1024_names() {
 
 #[test]
 fn mark_is_in_the_timestamp_member() {
-    for &kind in PayloadKind::ALL.iter().filter(|kind| kind.has_timestamp()) {
+    let is_json = |kind: &&PayloadKind| {
+        kind.has_timestamp() && !matches!(kind, PayloadKind::Avro | PayloadKind::Protobuf)
+    };
+    for &kind in PayloadKind::ALL.iter().filter(is_json) {
         let spec = PayloadSpec {
             kind,
             marked: true,
             ..spec()
         };
-        let mut payloads = PayloadGenerator::new(&spec, LocalTime::utc());
+        let mut payloads = PayloadGenerator::new(&spec, LocalTime::utc()).expect("payloads");
         let (key, value, _) = object(&mut payloads, 5);
         let expected = format!("PREFIX-{DUE_TEXT}");
         assert_eq!(text_of(&value, "timestamp"), expected, "{kind}");
@@ -246,7 +259,7 @@ fn mark_is_in_the_timestamp_member() {
 #[test]
 fn text_kinds_are_unchanged() {
     let mut base = payloads(PayloadKind::Base);
-    base.make(0, DUE, 3);
+    base.make(0, &stamp(3));
     let value = String::from_utf8(base.value().to_vec()).expect("ASCII");
     assert!(
         value.starts_with(&format!("{DUE_TEXT}-pid-3-")) && value.len() == 30 + 16,
@@ -254,7 +267,7 @@ fn text_kinds_are_unchanged() {
     );
     assert_eq!(base.key(0), None);
     let mut keyed = payloads(PayloadKind::Keyed);
-    keyed.make(1, DUE, 0);
+    keyed.make(1, &stamp(0));
     assert_eq!(keyed.key(1), Some(b"Banana".as_slice()));
 }
 
@@ -267,10 +280,10 @@ fn same_seed_gives_same_records() {
                 seed,
                 ..spec()
             };
-            let mut payloads = PayloadGenerator::new(&spec, LocalTime::utc());
+            let mut payloads = PayloadGenerator::new(&spec, LocalTime::utc()).expect("payloads");
             let record = |at: usize| {
                 let name = at % payloads.names().len();
-                payloads.make(name, DUE, 0);
+                payloads.make(name, &stamp(0));
                 (
                     payloads.key(name).map(<[u8]>::to_vec),
                     payloads.value().to_vec(),
@@ -280,5 +293,29 @@ fn same_seed_gives_same_records() {
         };
         assert_eq!(make(5), make(5), "{kind}");
         assert_ne!(make(5), make(6), "{kind}");
+    }
+}
+
+#[test]
+fn json2_is_json_with_the_stamp() {
+    let record = RecordSpec::built_in(RecordFormat::Json, None);
+    let spec = PayloadSpec {
+        kind: PayloadKind::Json2,
+        key: Some("Fig \"1\"".to_owned()),
+        record: Some(record),
+        ..spec()
+    };
+    let mut payloads = PayloadGenerator::new(&spec, LocalTime::utc()).expect("payloads");
+    for name in [0, 39] {
+        let (key, value, text) = object(&mut payloads, name);
+        let members = ["timestamp", "fstValue", "sndValue", "intNum", "weir"];
+        assert_members(&text, &members);
+        assert_eq!(
+            (text_of(&value, "sndValue"), text_of(&value, "timestamp")),
+            (&*key, DUE_TEXT)
+        );
+        assert_filler(&value, "fstValue", 512);
+        let stamp = Stamp::parse_text(text_of(&value, "weir").as_bytes());
+        assert_eq!(stamp, Some(self::stamp(0)));
     }
 }

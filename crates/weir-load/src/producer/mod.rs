@@ -4,6 +4,7 @@
 
 mod meter;
 mod options;
+mod record_args;
 mod sender;
 mod tracker;
 
@@ -11,8 +12,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 pub use options::ProducerOptions;
+pub use record_args::RecordArgs;
 pub use weir_kafka::Acks;
-use weir_kafka::Producer;
+use weir_kafka::{KafkaSettings, Producer};
 
 use crate::clock::Clock;
 use crate::error::Result;
@@ -33,12 +35,14 @@ use tracker::{AckQueue, ProduceAck};
 pub fn run(options: &ProducerOptions, link: &CoordinatorChannel) -> Result<ProduceSummary> {
     let numbers = ProducerNumbers::new(options)?;
     link.events.hello(WorkerRole::Produce);
-    let brokers = topic::ensure(&options.bootstrap, &options.topic, options.create_topic)?;
+    let kafka = options.kafka.settings()?;
+    // Before the topic is created, because not every schema has values of the size.
+    let payloads = PayloadGenerator::new(&options.payload_spec(&kafka)?, LocalTime::system())?;
+    numbers.check_keys(payloads.names().len())?;
+    let brokers = topic::ensure(&kafka, &options.topic, options.create_topic)?;
     let clock = Clock::start();
     let acks = AckQueue::default();
-    let (producer, partitions) = start_client(options, clock, &acks)?;
-    let payloads = PayloadGenerator::new(&options.payload_spec()?, LocalTime::system());
-    numbers.check_keys(payloads.names().len())?;
+    let (producer, partitions) = start_client((options, &kafka), clock, &acks)?;
     link.events.ready(brokers, None);
     let summary = match link.wait_for_start() {
         Some(schedule) => {
@@ -46,7 +50,7 @@ pub fn run(options: &ProducerOptions, link: &CoordinatorChannel) -> Result<Produ
                 producer: &producer,
                 acks: &acks,
                 clock,
-                partitions: options.partitions_by_name().then_some(partitions),
+                partitions: options.partitions_by_name(&kafka).then_some(partitions),
             };
             sender::ScheduledSender::new(options, numbers, schedule, target, payloads, link).run()
         }
@@ -57,7 +61,7 @@ pub fn run(options: &ProducerOptions, link: &CoordinatorChannel) -> Result<Produ
 }
 
 fn start_client(
-    options: &ProducerOptions,
+    (options, kafka): (&ProducerOptions, &KafkaSettings),
     clock: Clock,
     acks: &AckQueue,
 ) -> Result<(Producer, usize)> {
@@ -71,7 +75,7 @@ fn start_client(
         let mut acks = sink.lock().unwrap_or_else(PoisonError::into_inner);
         acks.push(ack);
     };
-    let producer = Producer::start(&options.client_config(), Box::new(on_delivery))?;
+    let producer = Producer::start(&options.client_config(kafka), Box::new(on_delivery))?;
     // Waits for the topic's leaders, so that the first record is not late.
     let partitions = producer.partitions(&options.topic, CONNECT_TIMEOUT)?;
     Ok((producer, partitions))

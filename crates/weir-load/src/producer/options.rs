@@ -5,21 +5,23 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, Args, Command, FromArgMatches as _};
-use weir_kafka::{Acks, ProducerConfig};
+use weir_kafka::{Acks, KafkaSettings, ProducerConfig};
 
+use super::record_args::RecordArgs;
 use crate::error::LoadError;
+use crate::kafka::KafkaArgs;
 use crate::pacer::Rate;
 use crate::payload::{
-    KeyDistribution, MembersSpec, PayloadKind, PayloadSpec, ReplayFormat, ReplaySource,
+    KeyDistribution, MembersSpec, PayloadKind, PayloadSpec, RecordSpec, ReplayFormat, ReplaySource,
 };
-use crate::units::{parse_count, parse_duration, parse_key_value};
+use crate::units::{parse_count, parse_duration};
 
 /// Options of a producer.
 #[derive(Debug, Clone, Args)]
 pub struct ProducerOptions {
-    /// Kafka bootstrap servers
-    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
-    pub bootstrap: String,
+    /// Cluster to write to.
+    #[command(flatten)]
+    pub kafka: KafkaArgs,
     /// Topic to write to
     #[arg(long, value_name = "NAME")]
     pub topic: String,
@@ -43,17 +45,22 @@ pub struct ProducerOptions {
     pub pause: Option<Duration>,
     /// Random characters per value of kinds base and keyed [default: 1024]
     ///
-    /// With --kind random, the number of bytes. Values of the other kinds have a fixed size.
+    /// The number of bytes with --kind random, and with json2, avro and protobuf, whose texts have
+    /// 512 characters by default, or 16 with --schema. Values of the other kinds have a fixed size.
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     pub size: Option<u64>,
     /// Kind of records, see the list below
     ///
-    /// base, keyed, json, json-extended, complex, verycomplex, jsonkeyx, json-members or random.
+    /// base, keyed, json, json-extended, json2, complex, verycomplex, jsonkeyx, json-members, avro,
+    /// protobuf or random.
     #[arg(long, value_name = "KIND", default_value_t = PayloadKind::Keyed)]
     pub kind: PayloadKind,
-    /// Use keys of 500 characters, with --kind json (same as --kind json-extended)
+    /// Use keys of 500 characters, with --kind json, json2, avro or protobuf
     #[arg(long)]
     pub extended_key: bool,
+    /// Values of the kinds with a schema.
+    #[command(flatten)]
+    pub record: RecordArgs,
     /// Mark records with PREFIX- before the timestamp, for latency measurements
     ///
     /// Records of producers without this option are background load.
@@ -134,9 +141,6 @@ pub struct ProducerOptions {
     /// Compression of record batches: none, gzip, snappy, lz4 or zstd
     #[arg(long, value_name = "NAME", default_value = "none")]
     pub compression: String,
-    /// librdkafka property; repeatable
-    #[arg(long = "kafka-property", value_name = "KEY=VALUE", value_parser = parse_key_value)]
-    pub kafka_properties: Vec<(String, String)>,
     /// Create the topic if it does not exist, with one partition by default
     #[arg(long, value_name = "PARTITIONS", num_args = 0..=1, default_missing_value = "1")]
     pub create_topic: Option<u32>,
@@ -200,7 +204,7 @@ impl ProducerOptions {
     fn kind(&self) -> Result<PayloadKind, LoadError> {
         match self.kind {
             _ if self.replay().is_some() => Ok(PayloadKind::Replay),
-            kind if !self.extended_key => Ok(kind),
+            kind if !self.extended_key || kind.record_format().is_some() => Ok(kind),
             PayloadKind::Json | PayloadKind::JsonExtended => Ok(PayloadKind::JsonExtended),
             kind => {
                 let reason = "keys cannot be extended; use --kind json";
@@ -239,10 +243,20 @@ impl ProducerOptions {
         usize::try_from(self.size.unwrap_or(1024)).unwrap_or(usize::MAX)
     }
 
-    /// Returns the description of the payloads; reads the records to replay.
-    pub(super) fn payload_spec(&self) -> Result<PayloadSpec, LoadError> {
+    /// Returns the values of kinds with a schema, without the frame of a registry.
+    fn record(&self) -> Result<Option<RecordSpec>, LoadError> {
+        let size = self.size.map(|_| self.size());
+        self.record.spec((self.kind()?, self.mark), size)
+    }
+
+    /// Returns the description of the payloads; reads the records to replay and registers the
+    /// schema.
+    pub(super) fn payload_spec(&self, kafka: &KafkaSettings) -> Result<PayloadSpec, LoadError> {
+        let record = self.record()?;
+        let framed = |record| self.record.framed(record, &self.topic);
+        let record = record.map(framed).transpose()?;
         let replay = match self.replay() {
-            Some(source) => source.read(&self.bootstrap)?,
+            Some(source) => source.read(kafka)?,
             None => Vec::new(),
         };
         Ok(PayloadSpec {
@@ -257,6 +271,8 @@ impl ProducerOptions {
                 characters: self.member_characters,
                 change_ratio: self.change_ratio,
             },
+            record,
+            extended: self.extended_key,
             seed: self.seed,
             marked: self.mark,
         })
@@ -265,26 +281,22 @@ impl ProducerOptions {
     /// Returns `true` if the name of a record selects its partition. Keys of kind `jsonkeyx` never
     /// repeat, so partitioning by key would spread a name over all partitions, and the order of its
     /// records could not be checked.
-    pub(super) fn partitions_by_name(&self) -> bool {
-        let chosen = self
-            .kafka_properties
-            .iter()
-            .any(|(name, _)| name == PARTITIONER);
+    pub(super) fn partitions_by_name(&self, kafka: &KafkaSettings) -> bool {
+        let chosen = kafka.property(PARTITIONER).is_some();
         self.kind().is_ok_and(|kind| kind == PayloadKind::JsonKeyX) && !chosen
     }
 
-    pub(super) fn client_config(&self) -> ProducerConfig {
-        // The published generator uses the Java client; murmur2 gives the same partitions.
-        let mut properties = vec![(PARTITIONER.to_owned(), "murmur2_random".to_owned())];
-        properties.extend(self.kafka_properties.iter().cloned());
+    pub(super) fn client_config(&self, kafka: &KafkaSettings) -> ProducerConfig {
         ProducerConfig {
-            bootstrap_servers: self.bootstrap.clone(),
+            // The published generator uses the Java client; murmur2 gives the same partitions.
+            kafka: kafka
+                .clone()
+                .with_default_property(PARTITIONER, "murmur2_random"),
             client_id: "weir-load-produce".to_owned(),
             acks: self.acks,
             idempotent: !self.no_idempotence,
             linger_ms: self.linger.as_secs_f64() * 1000.0,
             compression: self.compression.clone(),
-            properties,
             ..ProducerConfig::default()
         }
     }
@@ -440,23 +452,23 @@ mod tests {
 
     #[test]
     fn jsonkeyx_partitions_by_name() {
-        let mut options = ProducerOptions {
+        let options = ProducerOptions {
             kind: PayloadKind::JsonKeyX,
             ..ProducerOptions::default()
         };
-        assert!(options.partitions_by_name());
-        options.kafka_properties = vec![(PARTITIONER.to_owned(), "random".to_owned())];
-        assert!(!options.partitions_by_name());
-        assert!(!ProducerOptions::default().partitions_by_name());
+        let kafka = KafkaSettings::plaintext("a:1");
+        assert!(options.partitions_by_name(&kafka));
+        assert!(!ProducerOptions::default().partitions_by_name(&kafka));
+        assert!(!options.partitions_by_name(&kafka.with_property(PARTITIONER, "random")));
     }
 
     #[test]
     fn configured_partitioner_has_precedence() {
-        let options = ProducerOptions {
-            kafka_properties: vec![("partitioner".to_owned(), "random".to_owned())],
-            ..ProducerOptions::default()
-        };
-        let config = options.client_config();
-        assert_eq!(config.properties.last(), options.kafka_properties.last());
+        let kafka = KafkaSettings::plaintext("a:1");
+        let config = ProducerOptions::default().client_config(&kafka);
+        assert_eq!(config.kafka.property(PARTITIONER), Some("murmur2_random"));
+        let kafka = kafka.with_property(PARTITIONER, "random");
+        let config = ProducerOptions::default().client_config(&kafka);
+        assert_eq!(config.kafka.property(PARTITIONER), Some("random"));
     }
 }

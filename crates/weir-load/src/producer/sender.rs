@@ -199,11 +199,11 @@ impl<'a> ScheduledSender<'a> {
     }
 
     /// Passes one record to the Kafka library. Returns the bytes of key and value. `fresh` creates
-    /// the record; a retry uses the existing one.
+    /// the record; a retry uses the existing one with the new stamp.
     fn try_send(&mut self, key: usize, stamp: &Stamp, fresh: bool) -> Result<usize, SendError> {
-        if fresh {
-            let (due, producer) = (stamp.due_unix_ns, stamp.producer);
-            self.payloads.make(key, due, producer);
+        match fresh {
+            true => self.payloads.make(key, stamp),
+            false => self.payloads.stamp_again(key, stamp),
         }
         // The remainder is less than the number of partitions, an `i32`.
         let partitions = self.target.partitions;

@@ -1,17 +1,25 @@
 //! Checked configuration of one Kafka connection.
 
-use strum::EnumString;
+use std::sync::Arc;
 
+use strum::EnumString;
+use weir_formats::white_space::is_blank;
+
+use super::cluster::{self, ClusterProperties};
 use super::note::{Note, ParameterStatus};
-use super::parameter_table::{AUTO_COMMAND, EVALUATE_COMMAND, FIELD, MAP, MAP_SUFFIX};
+use super::parameter_table::{
+    AUTO_COMMAND, EVALUATE_COMMAND, FIELD, FIELD_WILDCARD, MAP, MAP_SUFFIX,
+};
 use super::parameters::ConnectionParameters;
 use super::routing;
+use super::schemas::{self, RegistryConfig, SchemaFile};
+use super::snapshot::{self, SnapshotConfig, SnapshotMode};
 use super::source::{ConfigSource, Findings, Parameter};
 use super::types::text_list;
 use crate::command::{COMMAND_FIELD, CommandMode, KEY_FIELD};
 use crate::error::{ConfigError, Problem};
 use crate::mapping::Mapping;
-use crate::text::is_blank;
+use crate::schema::SchemaTable;
 
 /// Start position in partitions without a committed offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString)]
@@ -89,8 +97,19 @@ pub struct ConnectionConfig {
     pub order_strategy: OrderStrategy,
     /// Default ignore and continue.
     pub error_strategy: ErrorStrategy,
+    /// Snapshots that are stored without subscribers. Then topics are read from their beginning,
+    /// without a group, by one thread, and records that cannot be extracted are skipped.
+    pub snapshots: Option<SnapshotConfig>,
     /// Topics, item templates and fields, compiled.
-    pub mapping: Mapping,
+    pub mapping: Arc<Mapping>,
+    /// Files named by parameters, relative ones resolved against the directory of the
+    /// configuration file. The caller checks that they exist, as the connector does at start.
+    pub files: Vec<Parameter>,
+    /// Schema files, to be loaded before the first record.
+    pub schema_files: Vec<SchemaFile>,
+    cluster: ClusterProperties,
+    registry: Option<RegistryConfig>,
+    schemas: Arc<SchemaTable>,
     /// Outcome of each parameter, in file order.
     pub parameters: Vec<ParameterStatus>,
 }
@@ -127,9 +146,15 @@ impl ConnectionConfig {
         };
         let parameters = ConnectionParameters::read(written, findings);
         let mode = command_mode(&parameters);
-        let mapping = routing::compile(&parameters, mode, findings);
+        snapshot::warn_of_replaced(&parameters, findings);
+        let table = Arc::default();
+        let parts = routing::parts(&parameters, &table);
+        let mapping = routing::compile(&parameters, &parts, mode, findings);
         if !unresolved.has_names {
-            for problem in missing(name, &parameters, mode) {
+            let missing = missing(name, &parameters, mode).into_iter();
+            let missing = missing.chain(cluster::missing(&parameters));
+            let missing = missing.chain(snapshot::key_problem(&parameters));
+            for problem in missing.chain(schemas::missing(&parameters)) {
                 findings.reject(line, problem);
             }
         }
@@ -143,7 +168,7 @@ impl ConnectionConfig {
         }
         let servers = parameters.get(BOOTSTRAP).and_then(text_list);
         let servers = servers.into_iter().flatten().map(str::to_owned);
-        Ok(Self {
+        let connection = Self {
             name,
             enabled: parameters.parsed("enable").unwrap_or(true),
             bootstrap_servers: servers.collect(),
@@ -152,9 +177,48 @@ impl ConnectionConfig {
             threads: threads(&parameters),
             order_strategy: parameters.parsed(ORDER_STRATEGY).unwrap_or_default(),
             error_strategy: parameters.parsed(ERROR_STRATEGY).unwrap_or_default(),
-            mapping,
+            mapping: Arc::new(mapping),
+            files: cluster::files(&parameters, source.file),
+            cluster: ClusterProperties::of(&parameters, source.file),
+            schema_files: schemas::files(&parameters, &parts, source.file),
+            registry: RegistryConfig::of(&parameters, source.file),
+            schemas: table,
+            snapshots: SnapshotConfig::of(&parameters),
             parameters: parameters.into_statuses(&[]),
+        };
+        Ok(match connection.snapshots {
+            Some(_) => connection.with_snapshots(),
+            None => connection,
         })
+    }
+
+    /// Replaces the parameters that snapshots determine.
+    fn with_snapshots(self) -> Self {
+        Self {
+            group_id: None,
+            consume_from: ConsumeFrom::Earliest,
+            threads: Threads::Count(1),
+            error_strategy: ErrorStrategy::IgnoreAndContinue,
+            ..self
+        }
+    }
+
+    /// Returns the properties of the Kafka client, under the names of Kafka's Java clients.
+    ///
+    /// `bootstrap.servers` and `group.id` are not among them. Files are resolved against the
+    /// directory of the configuration file. Passwords are in plain text.
+    pub fn kafka_properties(&self) -> Vec<(String, String)> {
+        self.cluster.to_vec()
+    }
+
+    /// Returns the schema registry if keys or values use one.
+    pub fn registry(&self) -> Option<&RegistryConfig> {
+        self.registry.as_ref()
+    }
+
+    /// Returns the table of registered schemas, which the owner of the connection fills.
+    pub fn schemas(&self) -> &Arc<SchemaTable> {
+        &self.schemas
     }
 
     /// Returns all bootstrap servers as a comma-separated list, as Kafka clients take them.
@@ -196,12 +260,15 @@ fn missing(name: &str, parameters: &ConnectionParameters, mode: CommandMode) -> 
         let remedy = "name the items a topic is delivered as";
         missing.push(any_of("map.<...>.to", remedy));
     }
-    if parameters.matching(FIELD, "").next().is_none() {
+    let has_wildcard = parameters.get(FIELD_WILDCARD).is_some();
+    if !has_wildcard && parameters.matching(FIELD, "").next().is_none() {
         let remedy = "name a field and its expression, such as field.value = #{VALUE}";
         missing.push(any_of("field.<...>", remedy));
     }
     let (needed, remedy): (&[&str], _) = match mode {
         CommandMode::AsMapped => (&[], ""),
+        // Snapshots have their own check.
+        CommandMode::Auto if SnapshotConfig::of(parameters).is_some() => (&[], ""),
         CommandMode::Auto => (&[KEY_FIELD], "auto command mode needs a key field"),
         CommandMode::Evaluated => (
             &[KEY_FIELD, COMMAND_FIELD],
@@ -230,7 +297,14 @@ fn missing(name: &str, parameters: &ConnectionParameters, mode: CommandMode) -> 
 }
 
 /// Returns the command mode. If both parameters are true, auto command mode takes precedence.
+/// Snapshots replace both.
 fn command_mode(parameters: &ConnectionParameters) -> CommandMode {
+    if let Some(snapshots) = SnapshotConfig::of(parameters) {
+        return match snapshots.mode {
+            SnapshotMode::Command => CommandMode::Auto,
+            SnapshotMode::Merge | SnapshotMode::Distinct => CommandMode::AsMapped,
+        };
+    }
     let is_on = |name| parameters.parsed(name).unwrap_or(false);
     match (is_on(AUTO_COMMAND), is_on(EVALUATE_COMMAND)) {
         (true, _) => CommandMode::Auto,

@@ -1,5 +1,6 @@
 //! Parses `adapters.xml`, or parameters of another file, into checked connections.
 
+mod cluster;
 mod connection;
 mod expand;
 mod foreign;
@@ -7,6 +8,8 @@ mod note;
 mod parameter_table;
 mod parameters;
 mod routing;
+mod schemas;
+mod snapshot;
 mod source;
 mod suggest;
 mod types;
@@ -18,6 +21,8 @@ pub use connection::{
 #[cfg(any(test, fuzzing))]
 pub(crate) use expand::expand;
 pub use note::{Note, ParameterOutcome, ParameterStatus, Severity};
+pub use schemas::{RegistryConfig, RegistryLogin, SchemaFile};
+pub use snapshot::{SnapshotConfig, SnapshotMode};
 pub use source::{ConfigSource, Parameter, ParseOptions};
 
 use crate::error::{ConfigError, Problem};
@@ -124,7 +129,7 @@ fn logging_path(provider: Option<RawProvider>, findings: &mut Findings<'_>) -> O
         }
         return None;
     };
-    if crate::text::is_blank(&path.value) {
+    if weir_formats::white_space::is_blank(&path.value) {
         let expected = "the path of a file";
         let problem = Problem::bad_value(LOGGING_PATH, &path.value, expected);
         findings.reject(path.line, problem);

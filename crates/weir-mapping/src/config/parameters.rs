@@ -2,15 +2,16 @@
 
 use std::str::FromStr;
 
+use weir_formats::white_space::{is_blank, trim};
+
 use super::note::{ParameterOutcome, ParameterStatus};
 use super::parameter_table::{
-    GROUP_UNSUPPORTED, Group, PATTERNS, ParameterSupport, UNRELEASED, current_name, known,
-    suggestion,
+    Group, PATTERNS, PEM, ParameterSupport, REPLACED_BY_SNAPSHOTS, SNAPSHOTS, STORE_TYPE,
+    UNRELEASED, current_name, is_newer, known, suggestion,
 };
 use super::source::{Findings, Parameter};
 use super::types::ValueType;
 use crate::error::{ConfigError, Problem};
-use crate::text::{is_blank, trim};
 
 /// A parameter under its current name.
 #[derive(Debug)]
@@ -29,13 +30,6 @@ impl ParameterEntry {
     pub(super) fn bad_value(&self, expected: &str) -> Problem {
         let value = masked(&self.name, &self.written.value);
         Problem::bad_value(&self.written.name, &value, expected)
-    }
-
-    fn unsupported(&self, remedy: &str) -> Problem {
-        let (name, value) = (&self.written.name, masked(&self.name, &self.written.value));
-        Problem(format!(
-            "[{name}] = \"{value}\" is not supported by this version; {remedy}"
-        ))
     }
 }
 
@@ -126,56 +120,105 @@ impl ConnectionParameters {
         let Some(known) = known(&entry.name) else {
             return check_pattern(entry, findings);
         };
+        if findings.is_strict() && is_newer(&entry.name) {
+            let name = &entry.written.name;
+            let text = format!("parameter [{name}] is not known to connector 1.5; remove it");
+            return Err(Problem(text));
+        }
         if let ParameterSupport::In(group) = known.support {
-            return self.check_member(entry, known.value_type, group, findings);
+            return self.check_member(entry, known.value_type, (group, None), findings);
+        }
+        if let ParameterSupport::IgnoredIn(group, reason) = known.support {
+            return self.check_member(entry, known.value_type, (group, Some(reason)), findings);
         }
         let value = entry.written.value.as_str();
         if !known.value_type.accepts(value) {
             return Err(entry.bad_value(&known.value_type.expected()));
         }
         match known.support {
-            ParameterSupport::Only(only, remedy) if only != value => Err(entry.unsupported(remedy)),
-            ParameterSupport::Except(values, remedy) if values.contains(&value) => {
-                Err(entry.unsupported(remedy))
-            }
-            ParameterSupport::With(other, value, reason) if self.get(other) != Some(value) => {
+            ParameterSupport::With(other, values, reason)
+                if self.get(other).is_none_or(|value| !values.contains(&value)) =>
+            {
                 Ok(ParameterOutcome::Ignored(reason.into()))
             }
             ParameterSupport::Ignored(reason) => Ok(ParameterOutcome::Ignored(reason.into())),
-            _ => Ok(ParameterOutcome::Honoured),
+            _ => Ok(self.outcome(&entry.name)),
         }
     }
 
-    /// Checks a parameter of an unsupported group. A wrong value is an error if the group is
-    /// enabled. Otherwise it is a warning because the connector starts with it. A blank value
-    /// causes no warning: it is a placeholder.
+    /// Returns the outcome of a parameter that may be replaced by snapshots.
+    fn outcome(&self, name: &str) -> ParameterOutcome {
+        let replaced = REPLACED_BY_SNAPSHOTS.iter().find(|(one, ..)| *one == name);
+        match replaced.filter(|_| self.is_on(SNAPSHOTS)) {
+            Some((.., reason)) => ParameterOutcome::Ignored((*reason).into()),
+            None => ParameterOutcome::Honoured,
+        }
+    }
+
+    /// Checks a parameter of a group. A wrong value is an error if the group is on. Otherwise it is
+    /// a warning because the connector starts with it. A blank value causes no warning: it is a
+    /// placeholder.
     fn check_member(
         &self,
         entry: &ParameterEntry,
         value_type: ValueType,
-        group: &Group,
+        (group, ignored): (&Group, Option<&'static str>),
         findings: &mut Findings<'_>,
     ) -> Result<ParameterOutcome, Problem> {
-        let is_on = |switch: &&str| self.get(switch) == Some("true");
-        let is_on = group.switches.iter().any(is_on);
+        let is_on = self.is_on(group);
+        let off = group.why_off(&|name| self.get(name));
         if !value_type.accepts(&entry.written.value) {
             let problem = entry.bad_value(&value_type.expected());
             if is_on {
                 return Err(problem);
             }
             if !is_blank(&entry.written.value) {
-                let text = format!("{problem}; parameter is {}", group.off);
+                let text = format!("{problem}; parameter is {off}");
                 findings.warn(entry.written.line, text);
             }
         }
-        let reason = if is_on { GROUP_UNSUPPORTED } else { group.off };
-        Ok(ParameterOutcome::Ignored(reason.into()))
+        if is_on && value_type == STORE_TYPE && entry.written.value == PEM {
+            let name = &entry.written.name;
+            let problem = Problem(format!("connector 1.5 does not know [{name}] = \"{PEM}\""));
+            findings.tolerate(entry.written.line, problem, "read as Kafka does")?;
+        }
+        let ignored = if is_on { ignored } else { Some(off) };
+        Ok(ignored.map_or(ParameterOutcome::Honoured, |reason| {
+            ParameterOutcome::Ignored(reason.into())
+        }))
+    }
+
+    /// Returns `true` if the parameters of a group are read.
+    pub(super) fn is_on(&self, group: &Group) -> bool {
+        group.is_on(&|name| self.get(name))
+    }
+
+    /// Returns the parameters that name files to be read.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Parameter> {
+        let is_file = |entry: &&ParameterEntry| {
+            let is_file = known(&entry.name).is_some_and(|one| one.value_type == ValueType::File);
+            is_file && entry.status == Some(ParameterOutcome::Honoured)
+        };
+        self.entries.iter().filter(is_file).map(|one| &one.written)
+    }
+
+    /// Returns a parameter whose variables are all defined.
+    pub(super) fn resolved(&self, name: &str) -> Option<&Parameter> {
+        let mut entries = self.entries.iter();
+        let entry = entries.find(|entry| entry.name == name)?;
+        (entry.is_resolved && !is_blank(&entry.written.value)).then_some(&entry.written)
     }
 
     /// Returns the checked value of a parameter.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         entry.map(|entry| entry.written.value.as_str())
+    }
+
+    /// Returns a parameter as written.
+    pub(super) fn written(&self, name: &str) -> Option<&Parameter> {
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        entry.map(|entry| &entry.written)
     }
 
     /// Returns a parsed value, `None` if the parameter is missing or has an error.
@@ -281,7 +324,7 @@ fn variable_part<'a>(name: &'a str, prefix: &str, suffix: &str) -> Option<&'a st
 }
 
 /// Returns a value for display, with secrets masked.
-fn masked(name: &str, value: &str) -> String {
+pub(super) fn masked(name: &str, value: &str) -> String {
     if name.ends_with("password") || name.ends_with("secret") {
         "********".to_owned()
     } else {

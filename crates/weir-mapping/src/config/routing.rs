@@ -2,20 +2,31 @@
 
 use std::sync::Arc;
 
-use super::parameter_table::{FIELD, ITEM_TEMPLATE, JSON_CHECK, MAP, MAP_SUFFIX};
+use regex::bytes::Regex;
+use weir_formats::error::ExpressionError;
+use weir_formats::expression::Expression;
+
+use super::parameter_table::{
+    FIELD, FIELD_WILDCARD, ITEM_TEMPLATE, MAP, MAP_SUFFIX, TOPIC_PATTERNS,
+};
 use super::parameters::{ConnectionParameters, ParameterEntry};
+use super::schemas;
 use super::source::Findings;
 use super::types::text_list;
 use crate::command::{COMMAND_FIELD, CommandMode};
-use crate::error::{ExpressionError, Problem, TemplateError};
+use crate::error::{Problem, TemplateError};
 use crate::evaluator::{Evaluator, Separators};
-use crate::expression::Expression;
 use crate::item_name::{CanonicalItem, is_prefix};
-use crate::mapping::{FieldOptions, ItemSource, Mapping, NamedSelector, TemplateParameter};
+use crate::java_regex;
+use crate::mapping::{
+    FieldOptions, ItemSource, Mapping, NamedSelector, TemplateParameter, TopicSources,
+};
 use crate::payload::PartConfig;
-use crate::record_part::KeyAndValue;
+use crate::record_part::{KeyAndValue, RecordPart};
+use crate::schema::SchemaTable;
 use crate::selector::{Compiler, Selector};
 use crate::template::ItemTemplate;
+use crate::wildcard::{MembersSelector, WILDCARD};
 
 const TEMPLATE_REFERENCE: &str = "item-template.";
 
@@ -30,15 +41,11 @@ struct DefinedTemplate<'a> {
 
 pub(super) fn compile(
     parameters: &ConnectionParameters,
+    parts: &KeyAndValue<PartConfig>,
     command_mode: CommandMode,
     findings: &mut Findings<'_>,
 ) -> Mapping {
-    let (key, value) = (
-        part_config("key", parameters),
-        part_config("value", parameters),
-    );
-    let json_check = parameters.parsed(JSON_CHECK).unwrap_or_default();
-    let compiler = || Compiler::new(KeyAndValue { key, value }, json_check);
+    let compiler = || Compiler::new(parts.clone());
     let (mut for_items, mut for_fields) = (compiler(), compiler());
     let mut templates = Vec::new();
     for (name, entry) in parameters.matching(ITEM_TEMPLATE, "") {
@@ -57,6 +64,7 @@ pub(super) fn compile(
     }
     let mut topics = Vec::new();
     let mut all_known = true;
+    let uses_patterns = parameters.parsed(TOPIC_PATTERNS).unwrap_or(false);
     for (topic, entry) in parameters.matching(MAP, MAP_SUFFIX) {
         if !entry.is_resolved {
             all_known = false;
@@ -64,7 +72,16 @@ pub(super) fn compile(
         }
         let sources = sources(entry, &mut templates, findings);
         let sources = findings.accept(&entry.written, sources);
-        topics.extend(sources.map(|sources| (topic.into(), sources)));
+        let pattern = match uses_patterns {
+            true => findings.accept(&entry.written, topic_pattern(topic, entry)),
+            false => None,
+        };
+        let name = topic.into();
+        topics.extend(sources.map(|sources| TopicSources {
+            name,
+            sources,
+            pattern,
+        }));
     }
     for template in templates.iter().filter(|t| all_known && !t.is_used) {
         let name = template.name;
@@ -79,16 +96,12 @@ pub(super) fn compile(
         let text = &entry.written.value;
         let field = Expression::parse_wrapped(text);
         let field = field.and_then(|expression| named(name, &expression, &mut for_fields));
-        let field = field.map_err(|reason| {
-            Problem(format!(
-                "got the following error while evaluating the field [{name}] containing the \
-                 expression [{text}]: {reason}"
-            ))
-        });
+        let field = field.map_err(|reason| field_problem(name, text, &reason));
         fields.extend(findings.accept(&entry.written, field));
     }
+    let wildcard = wildcard(parameters, &mut for_fields, findings);
     if command_mode == CommandMode::Auto {
-        set_command_field(&mut fields, value.evaluator);
+        set_command_field(&mut fields, parts.value.is_null_if_empty());
     }
     let options = FieldOptions {
         skip_failed: parameters
@@ -99,19 +112,85 @@ pub(super) fn compile(
             .unwrap_or(false),
     };
     let (for_items, for_fields) = (for_items.into_paths(), for_fields.into_paths());
-    Mapping::new(topics, fields, options, command_mode, for_items, for_fields)
+    Mapping::new(
+        topics,
+        fields,
+        options,
+        command_mode,
+        for_items,
+        for_fields,
+        wildcard,
+    )
 }
 
-fn part_config(part: &str, parameters: &ConnectionParameters) -> PartConfig {
+/// Compiles a topic as a pattern, with `map.regex.enable`.
+fn topic_pattern(topic: &str, entry: &ParameterEntry) -> Result<Regex, Problem> {
+    java_regex::compile(topic).map_err(|reason| {
+        Problem(format!(
+            "specify a valid regular expression for parameter [{}]: {reason}",
+            entry.written.name
+        ))
+    })
+}
+
+fn field_problem(name: &str, text: &str, reason: &ExpressionError) -> Problem {
+    Problem(format!(
+        "got the following error while evaluating the field [{name}] containing the expression \
+         [{text}]: {reason}"
+    ))
+}
+
+/// Compiles `field.*`.
+fn wildcard(
+    parameters: &ConnectionParameters,
+    compiler: &mut Compiler,
+    findings: &mut Findings<'_>,
+) -> Option<(Arc<str>, MembersSelector)> {
+    let written = parameters.resolved(FIELD_WILDCARD)?;
+    let expression = Expression::parse_wrapped(&written.value);
+    let compiled = expression.and_then(|expression| {
+        let selector = compiler.compile_members(&expression)?;
+        Ok((Arc::from(expression.text()), selector))
+    });
+    let compiled = compiled.map_err(|reason| field_problem(WILDCARD, &written.value, &reason));
+    let compiled = findings.accept(written, compiled);
+    if let Some((expression, MembersSelector::Scalar)) = &compiled {
+        let text = format!(
+            "[{FIELD_WILDCARD}] yields no fields: [{expression}] is a scalar; use a JSON or KVP \
+             evaluator, or remove it"
+        );
+        findings.warn(written.line, text);
+    }
+    compiled
+}
+
+/// Returns the evaluators of keys and values; registered schemas come from `table`.
+pub(super) fn parts(
+    parameters: &ConnectionParameters,
+    table: &Arc<SchemaTable>,
+) -> KeyAndValue<PartConfig> {
+    KeyAndValue {
+        key: part_config(RecordPart::Key, parameters, table),
+        value: part_config(RecordPart::Value, parameters, table),
+    }
+}
+
+fn part_config(
+    part: RecordPart,
+    parameters: &ConnectionParameters,
+    table: &Arc<SchemaTable>,
+) -> PartConfig {
     let get = |name: &str| parameters.get(&format!("record.{part}.evaluator.{name}"));
     let char = |name: &str, default| get(name).and_then(|c| c.chars().next()).unwrap_or(default);
     let separators = Separators::default();
+    // An unknown type is an error already. JSON replaces it here, so that paths into the payload
+    // cause no further errors.
+    let evaluator = get("type").map_or_else(Evaluator::default, |name| {
+        name.parse().unwrap_or(Evaluator::Json)
+    });
     PartConfig {
-        // An unknown or unsupported type is an error already. JSON replaces it here, so that paths
-        // into the payload cause no further errors.
-        evaluator: get("type").map_or_else(Evaluator::default, |name| {
-            name.parse().unwrap_or(Evaluator::Json)
-        }),
+        evaluator,
+        format: Arc::new(schemas::format(part, evaluator, parameters, table)),
         separators: Separators {
             pairs: char("kvp.pairs.separator", separators.pairs),
             key_value: char("kvp.key-value.separator", separators.key_value),
@@ -120,8 +199,8 @@ fn part_config(part: &str, parameters: &ConnectionParameters) -> PartConfig {
 }
 
 /// Replaces or adds the field `command` in auto command mode, in which the record determines it.
-fn set_command_field(fields: &mut Vec<NamedSelector>, value: Evaluator) {
-    let selector = Selector::Command(value);
+fn set_command_field(fields: &mut Vec<NamedSelector>, is_null_if_empty: bool) {
+    let selector = Selector::Command { is_null_if_empty };
     match fields
         .iter_mut()
         .find(|field| *field.name == *COMMAND_FIELD)

@@ -1,4 +1,8 @@
+mod cluster;
 mod reports;
+mod schemas;
+mod snapshots;
+mod start_up;
 
 use super::*;
 use crate::tests::common::AdaptersFile;
@@ -142,7 +146,7 @@ fn every_parameter_has_a_status() {
                 "record.consume.with.max.poll.records",
                 "100",
                 10,
-                "ignored: the Kafka consumer uses its own fetch and reconnect settings"
+                "honoured"
             ),
             row(
                 "authentication.password",
@@ -153,52 +157,6 @@ fn every_parameter_has_a_status() {
             row("tpyo", "x", 12, "ignored: unknown"),
         ]
     );
-}
-
-#[test]
-fn unsupported_values_are_rejected() {
-    let rows = [
-        (
-            "record.key.evaluator.type",
-            "AVRO",
-            "use JSON, KVP, STRING or a scalar type",
-        ),
-        (
-            "record.value.evaluator.type",
-            "PROTOBUF",
-            "use JSON, KVP, STRING or a scalar type",
-        ),
-        (
-            "record.value.evaluator.schema.registry.enable",
-            "true",
-            "remove it",
-        ),
-        ("map.regex.enable", "true", "map each topic by its name"),
-        (
-            "field.*",
-            "#{VALUE.*}",
-            "name each field: field.NAME = #{EXPRESSION}",
-        ),
-        (
-            "encryption.enable",
-            "true",
-            "connect to a PLAINTEXT listener without login",
-        ),
-        (
-            "authentication.enable",
-            "true",
-            "connect to a PLAINTEXT listener without login",
-        ),
-    ];
-    for (name, value, remedy) in rows {
-        assert_eq!(
-            error(&with(&[(name, value)])),
-            format!(
-                "a.xml:10: connection \"C\": [{name}] = \"{value}\" is not supported by this \
-                 version; {remedy}"
-            )
-        );
-    }
 }
 
 #[test]
@@ -406,7 +364,7 @@ fn earlier_names_warn_or_are_rejected() {
     assert!(parse_as(true, &xml).is_err());
     let error_text = error(&with(&[("value.evaluator.type", "AVRO")]));
     assert!(
-        error_text.contains("a.xml:10: connection \"C\": [value.evaluator.type] = \"AVRO\""),
+        error_text.contains("[record.value.evaluator.type] = \"AVRO\" needs a schema"),
         "{error_text}"
     );
     let misprint = with(&[("fields.map.non.scalar.values", "maybe")]);
@@ -461,15 +419,25 @@ fn blanks_around_parameter_names_cause_one_warning() {
 
 #[test]
 fn separators_apply_to_kvp_only() {
-    let separator = ("record.value.evaluator.kvp.pairs.separator", ";");
+    for (part, name) in [
+        ("key", "record.key.evaluator.kvp.pairs.separator"),
+        ("key", "record.key.evaluator.kvp.key-value.separator"),
+        ("value", "record.value.evaluator.kvp.pairs.separator"),
+        ("value", "record.value.evaluator.kvp.key-value.separator"),
+    ] {
+        check_separator(part, (name, ";"));
+    }
+}
+
+fn check_separator(part: &str, separator: (&str, &str)) {
     let status = |xml: &str| {
         let file = parse(xml).unwrap();
         let parameters = &file.connections[0].parameters;
         let found = parameters.iter().find(|p| p.name == separator.0);
         found.unwrap().outcome.to_string()
     };
-    let kvp = ("record.value.evaluator.type", "KVP");
-    assert_eq!(status(&with(&[separator, kvp])), "honoured");
+    let evaluator = format!("record.{part}.evaluator.type");
+    assert_eq!(status(&with(&[separator, (&evaluator, "KVP")])), "honoured");
     assert_eq!(
         status(&with(&[separator])),
         "ignored: read only by the KVP evaluator"
@@ -629,7 +597,7 @@ fn comments_and_character_references_are_resolved() {
 fn config_report_lists_all_errors() {
     let mut xml = file(&[
         ("bootstrap.servers", "localhost"),
-        ("record.value.evaluator.type", "AVRO"),
+        ("record.value.evaluator.type", "XML"),
         ("item-template.t", "x-#{k=KEY.a}"),
         ("map.T.to", "item-template.t"),
         ("map.U.to", "item-template.none"),

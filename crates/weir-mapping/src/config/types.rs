@@ -1,6 +1,6 @@
 //! Types of parameter values, independent of the parameters.
 
-use crate::text::{is_blank, trim};
+use weir_formats::white_space::{is_blank, trim};
 
 /// Maximum number of threads of one connection; the connector uses operating system threads.
 const THREADS_MAX: i64 = 256;

@@ -1,6 +1,7 @@
 //! Structure of `adapters.xml`: elements and attributes with variables expanded, unchecked.
 
 use roxmltree::{Document, Node};
+use weir_formats::white_space::{is_blank, trim};
 
 use super::connection::Unresolved;
 use super::expand::expand;
@@ -8,7 +9,6 @@ use super::foreign;
 use super::note::Severity;
 use super::source::{Findings, Parameter};
 use crate::error::Problem;
-use crate::text::{is_blank, trim};
 
 /// Elements for the Lightstreamer server that may occur in a provider and have no effect here.
 const SERVER_ELEMENTS: &[&str] = &[

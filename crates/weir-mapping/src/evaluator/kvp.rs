@@ -1,6 +1,6 @@
 //! Key-value pairs in text: `a=1,b=2`.
 
-use crate::text::trim;
+use weir_formats::white_space::trim;
 
 /// Separator of pairs, and separator of key and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,10 @@ impl Default for Separators {
 }
 
 /// Returns the pairs in order, without those that have no key or several values.
-fn pairs(text: &str, by: Separators) -> impl DoubleEndedIterator<Item = (&str, &str)> + Clone {
+pub(crate) fn pairs(
+    text: &str,
+    by: Separators,
+) -> impl DoubleEndedIterator<Item = (&str, &str)> + Clone {
     text.split(by.pairs).filter_map(move |pair| {
         let (key, value) = pair.split_once(by.key_value).unwrap_or((pair, ""));
         let (key, value) = (trim(key), trim(value));

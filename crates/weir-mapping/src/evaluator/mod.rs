@@ -3,19 +3,21 @@
 mod kvp;
 mod names;
 mod scalar;
-mod string;
+
+use weir_formats::number::{append_double, append_float, append_integer};
+use weir_formats::utf8::append_text;
 
 use crate::error::PayloadProblem;
-use crate::number::{append_double, append_float, append_integer};
-pub(crate) use kvp::{Separators, append_kvp, kvp_value};
+pub(crate) use kvp::{Separators, append_kvp, kvp_value, pairs};
 pub(crate) use names::Evaluator;
-pub(crate) use string::append_text;
 
 impl Evaluator {
     /// Appends the text of a scalar payload; numbers are big-endian.
     pub(crate) fn append(self, payload: &[u8], out: &mut String) -> Result<(), PayloadProblem> {
         match self {
-            Self::String | Self::Json | Self::Kvp => append_text(payload, out),
+            Self::String | Self::Json | Self::Avro | Self::Protobuf | Self::Kvp => {
+                append_text(payload, out)
+            }
             Self::Integer => {
                 let number = i32::from_be_bytes(scalar::fixed(payload)?);
                 append_integer(number.into(), out);

@@ -9,6 +9,8 @@ pub(crate) enum Evaluator {
     #[default]
     String,
     Json,
+    Avro,
+    Protobuf,
     Kvp,
     Integer,
     Short,
@@ -24,6 +26,13 @@ pub(crate) enum Evaluator {
     ByteBuffer,
 }
 
+impl Evaluator {
+    /// Returns `true` if payloads are documents, into which paths lead.
+    pub(crate) fn is_document(self) -> bool {
+        matches!(self, Self::Json | Self::Avro | Self::Protobuf)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Evaluator;
@@ -33,13 +42,14 @@ mod tests {
         for (name, evaluator) in [
             ("STRING", Evaluator::default()),
             ("JSON", Evaluator::Json),
+            ("AVRO", Evaluator::Avro),
+            ("PROTOBUF", Evaluator::Protobuf),
             ("BYTE_ARRAY", Evaluator::ByteArray),
             ("UUID", Evaluator::Uuid),
         ] {
             assert_eq!(name.parse(), Ok(evaluator));
             assert_eq!(evaluator.to_string(), name);
         }
-        assert!("AVRO".parse::<Evaluator>().is_err());
         assert!("json".parse::<Evaluator>().is_err());
     }
 }

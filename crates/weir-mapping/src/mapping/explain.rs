@@ -1,8 +1,11 @@
 //! Step-by-step explanation of the mapping of one record, for display; not optimized.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use thiserror::Error;
+use weir_formats::selector_value::SelectorValue;
 
 use super::{ItemNames, ItemSource, Mapping, NamedSelector};
 use crate::error::{ExtractionError, ExtractionReason};
@@ -11,7 +14,7 @@ use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
 use crate::payload::{PathTrees, PayloadReader, WantedPaths};
 use crate::record_view::RecordView;
-use crate::selector_value::SelectorValue;
+use crate::wildcard::WILDCARD;
 
 /// Explanation of the mapping of a record.
 #[derive(Debug)]
@@ -20,7 +23,7 @@ pub struct Explanation {
     pub sources: Vec<SourceOutcome>,
     /// Items that the record belongs to, or the error that prevents finding them.
     pub items: Result<Vec<String>, ExtractionError>,
-    /// Each wanted field, extracted separately.
+    /// Each wanted field, extracted separately; of dynamic ones, those that the record has.
     pub fields: Vec<Extracted>,
     /// Error of extracting the wanted fields together.
     pub fields_error: Option<ExtractionError>,
@@ -113,18 +116,66 @@ impl Mapping {
         let fields = wanted.iter().filter_map(|index| self.fields.get(index));
         let complex = self.options.map_non_scalar;
         let extracted = fields.map(|field| extract(field, &self.field_paths, complex, record));
-        let topic = self
-            .topics
-            .iter()
-            .find(|topic| *topic.name == *record.topic);
-        let sources = topic.into_iter().flat_map(|topic| &topic.sources);
+        let is_wanted = |name: &str| {
+            let index = self.field_index(name);
+            index.is_some_and(|index| wanted.contains(index))
+        };
+        let dynamic = self.discover(record).into_iter();
+        let dynamic = dynamic.filter(|field| field.outcome.is_err() || is_wanted(&field.name));
+        let sources = self.sources_of(record.topic);
         Explanation {
             sources: sources
+                .iter()
                 .map(|source| self.explain_source(source, record))
                 .collect(),
             items: items.map(|()| names.iter().map(str::to_owned).collect()),
-            fields: extracted.collect(),
+            fields: extracted.chain(dynamic).collect(),
             fields_error: together.err(),
+        }
+    }
+
+    /// Returns the dynamic fields of a record, for [`Self::use_dynamic_fields`].
+    pub fn dynamic_names(&self, record: &RecordView<'_>) -> Vec<Arc<str>> {
+        let fields = self.discover(record).into_iter();
+        let found = fields.filter(|field| field.outcome.is_ok());
+        found.map(|field| field.name).collect()
+    }
+
+    /// Extracts all dynamic fields, in the order of the record. After an error there is only one,
+    /// named like the parameter.
+    fn discover(&self, record: &RecordView<'_>) -> Vec<Extracted> {
+        let Some(wildcard) = &self.wildcard else {
+            return Vec::new();
+        };
+        let field = |name, outcome| Extracted {
+            name,
+            expression: Arc::clone(&wildcard.expression),
+            outcome,
+        };
+        let mut payloads = PayloadReader::default();
+        payloads.next_record(&self.field_paths, |_| false);
+        let wanted = WantedPaths::Fields(FieldSet::empty());
+        let nodes = wildcard.selector.document_node().into_iter();
+        payloads.want(&self.field_paths, wanted, nodes);
+        let mut found: Vec<Extracted> = Vec::new();
+        let mut positions: HashMap<Arc<str>, usize> = HashMap::new();
+        let mut add = |name: &str, kind: SelectorValue, text: &str| {
+            if self.fields().any(|configured| configured == name) {
+                return;
+            }
+            let name: Arc<str> = name.into();
+            let value = (kind == SelectorValue::Text).then(|| text.to_owned());
+            match positions.entry(Arc::clone(&name)) {
+                Entry::Occupied(position) => found[*position.get()].outcome = Ok(value),
+                Entry::Vacant(position) => {
+                    position.insert(found.len());
+                    found.push(field(name, Ok(value)));
+                }
+            }
+        };
+        match wildcard.selector.members(record, &mut payloads, &mut add) {
+            Ok(()) => found,
+            Err(reason) => vec![field(WILDCARD.into(), Err(reason))],
         }
     }
 
@@ -189,7 +240,7 @@ fn extract(
     let mut payloads = PayloadReader::default();
     payloads.next_record(paths, |_| false);
     let wanted = WantedPaths::Fields(FieldSet::empty());
-    payloads.want(paths, wanted, from.selector.json_node().into_iter());
+    payloads.want(paths, wanted, from.selector.document_node().into_iter());
     let mut text = String::new();
     let found = from
         .selector

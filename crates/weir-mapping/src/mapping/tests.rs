@@ -1,9 +1,13 @@
+use std::sync::Arc;
+
+use weir_formats::error::PathFailure;
+
 use super::*;
 use crate::config::{ConfigSource, ConnectionConfig, Parameter, ParseOptions};
 use crate::field_values::FieldValue;
 
 /// Returns a mapping built from parameters; `bootstrap.servers` is added.
-fn mapping(parameters: &[(&str, &str)]) -> Mapping {
+fn mapping(parameters: &[(&str, &str)]) -> Arc<Mapping> {
     let source = ConfigSource {
         file: "test.xml",
         options: ParseOptions::default(),
@@ -150,7 +154,7 @@ fn template_extraction_errors_leave_no_names() {
     let error = mapping
         .item_names(&record(None, None), &mut out)
         .unwrap_err();
-    assert_eq!(error.reason, ExtractionReason::NotFound("z".into()));
+    assert_eq!(error.reason, PathFailure::NotFound("z".into()).into());
     assert!(out.is_empty());
 }
 
@@ -170,7 +174,7 @@ fn non_scalar_headers_are_allowed_in_fields_only() {
     let error = mapping
         .item_names(&record(None, None), &mut ItemNames::new())
         .unwrap_err();
-    assert_eq!(error.reason, ExtractionReason::NotScalar);
+    assert_eq!(error.reason, PathFailure::NotScalar.into());
 }
 
 const FIELDS: &[(&str, &str)] = &[

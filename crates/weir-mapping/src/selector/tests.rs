@@ -1,6 +1,6 @@
 use super::*;
 
-const HEADERS: &[Header<'static>] = &[
+const HEADERS: &[(&str, Option<&[u8]>)] = &[
     ("a", Some(b"1")),
     ("k", Some(b"x")),
     ("k", Some(b"y")),
@@ -20,7 +20,7 @@ fn record() -> RecordView<'static> {
 }
 
 fn compile(text: &str) -> Result<Selector, ExpressionError> {
-    let mut compiler = Compiler::new(KeyAndValue::default(), JsonCheck::default());
+    let mut compiler = Compiler::new(KeyAndValue::default());
     compiler.compile(&Expression::parse(text).unwrap())
 }
 

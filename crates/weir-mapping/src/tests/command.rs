@@ -1,10 +1,12 @@
 //! Mode COMMAND according to the connector's parameters.
 
+use std::sync::Arc;
+
 use super::common::AdaptersFile;
 use crate::{CommandMode, FieldValue, FieldValues, Mapping, ParseOptions, RecordView};
 
 /// Returns the mapping of a connection with JSON values and additional parameters.
-fn parse(extra: &[(&str, &str)]) -> Result<Mapping, String> {
+fn parse(extra: &[(&str, &str)]) -> Result<Arc<Mapping>, String> {
     let extra: String = extra
         .iter()
         .map(|(name, value)| format!("<param name=\"{name}\">{value}</param>"))

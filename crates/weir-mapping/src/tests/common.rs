@@ -1,5 +1,7 @@
 //! Mappings built from parameters, and records for them.
 
+use std::sync::Arc;
+
 use crate::{
     ConfigError, ConfigReport, ConfigSource, ConnectionConfig, ExtractionError, FieldValue,
     FieldValues, Mapping, Note, Parameter, ParseOptions, RecordView,
@@ -36,7 +38,7 @@ impl AdaptersFile {
 }
 
 /// Returns a mapping of topic `T` with these parameters, bootstrap servers and a simple item.
-pub(crate) fn mapping(parameters: &[(&str, &str)]) -> Mapping {
+pub(crate) fn mapping(parameters: &[(&str, &str)]) -> Arc<Mapping> {
     let source = ConfigSource {
         file: "test",
         options: ParseOptions::default(),

@@ -1,9 +1,12 @@
 //! JSON keys and values compared with a model, the tree of `serde_json`.
 
+use std::sync::Arc;
+
 use std::fmt::Write;
 
+use weir_formats::expression::{Expression, PathStep};
+
 use super::common::{mapping, record, values};
-use crate::expression::{Expression, PathStep};
 use crate::{Mapping, fuzz};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -168,7 +171,7 @@ fn equal_values(a: &Value, b: &Value) -> bool {
     }
 }
 
-fn with_paths(paths: &[String], more: &[(&str, &str)]) -> Mapping {
+fn with_paths(paths: &[String], more: &[(&str, &str)]) -> Arc<Mapping> {
     let mut parameters = vec![("record.value.evaluator.type", "JSON")];
     parameters.extend(more);
     let fields: Vec<_> = paths

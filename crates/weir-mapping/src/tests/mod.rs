@@ -8,4 +8,6 @@ mod json;
 mod json_model;
 mod properties;
 mod published;
+mod topics;
 mod types;
+mod wildcard;

@@ -1,6 +1,9 @@
 //! Properties for arbitrary text: no panics, stable canonical names, expansion that parses back.
 
-use crate::expression::Expression;
+use std::sync::Arc;
+
+use weir_formats::expression::Expression;
+
 use crate::template::ItemTemplate;
 use crate::{
     CanonicalItem, ConfigSource, ConnectionConfig, FieldValues, ItemNames, Mapping, Parameter,
@@ -61,7 +64,7 @@ fn parameter(name: &str, value: String) -> Parameter {
     }
 }
 
-fn mapping(template: String) -> Mapping {
+fn mapping(template: String) -> Arc<Mapping> {
     let source = ConfigSource {
         file: "test",
         options: ParseOptions::default(),

@@ -33,7 +33,7 @@ impl Response {
         self
     }
 
-    /// Encodes the response.
+    /// Encodes the response. Unless `keep_alive`, it announces that the connection will be closed.
     pub fn to_bytes(&self, keep_alive: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(256 + self.body.len());
         self.put_head(&mut out, keep_alive, Some(self.body.len()));
@@ -41,7 +41,7 @@ impl Response {
         out
     }
 
-    /// Encodes the head of a chunked response.
+    /// Encodes the status line and the headers of a chunked response.
     pub fn to_chunked_head(&self, keep_alive: bool) -> Vec<u8> {
         debug_assert!(self.body.is_empty(), "a chunked head has no body");
         let mut out = Vec::with_capacity(256);
@@ -109,8 +109,8 @@ fn reason(status: u16) -> &'static str {
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
         501 => "Not Implemented",
-        505 => "HTTP Version Not Supported",
         503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
         _ => "Unknown",
     }
 }

@@ -140,6 +140,11 @@ impl SocketStream {
             let first = &slices[..slices.len().min(SLICES_PER_WRITE)];
             flushed.calls = 1;
             flushed.bytes = write_some(socket, first)?;
+            let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+            flushed.done = flushed.bytes == bytes;
+            if flushed.done {
+                return Ok(flushed);
+            }
             has_more = slices.len() > first.len();
         }
         queue.push_copy(slices, flushed.bytes);

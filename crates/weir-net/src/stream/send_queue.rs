@@ -31,10 +31,12 @@ pub struct Flushed {
 }
 
 impl SendQueue {
-    /// Appends a chunk.
+    /// Appends a chunk, unless it is empty.
     pub fn push(&mut self, chunk: Bytes) {
-        self.bytes += chunk.len();
-        self.chunks.push(chunk);
+        if !chunk.is_empty() {
+            self.bytes += chunk.len();
+            self.chunks.push(chunk);
+        }
     }
 
     /// Appends a copy of `slices` without their first `skip` bytes.
@@ -45,9 +47,7 @@ impl SendQueue {
             skip -= skipped;
             copy.extend_from_slice(&slice[skipped..]);
         }
-        if !copy.is_empty() {
-            self.push(copy.into());
-        }
+        self.push(copy.into());
     }
 
     /// Returns the number of unwritten bytes.
@@ -57,7 +57,7 @@ impl SendQueue {
 
     /// Returns `true` if everything is written.
     pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
+        self.bytes == 0
     }
 
     /// Drops all chunks that are not partly written. The rest of a partly written chunk stays
@@ -71,7 +71,7 @@ impl SendQueue {
     /// Writes as much as the socket accepts, with as few calls as possible.
     pub(super) fn flush(&mut self, socket: &mut impl Write) -> io::Result<Flushed> {
         let mut flushed = Flushed::default();
-        while !self.chunks.is_empty() {
+        while !self.is_empty() {
             flushed.calls += 1;
             let count = self.write_once(socket)?;
             if count == 0 {
@@ -126,7 +126,7 @@ impl SendQueue {
         }
         self.chunks.drain(..whole);
         self.written = position;
-        if self.chunks.is_empty() {
+        if self.is_empty() {
             // A burst may have enlarged the list; an idle connection must not hold that memory.
             self.chunks.shrink_to_fit();
         }
@@ -221,6 +221,16 @@ mod tests {
         sink.accepts = vec![100; 4];
         assert!(queue.flush(&mut sink).unwrap().done);
         assert_eq!(sink.received, b"first|end");
+    }
+
+    #[test]
+    fn empty_chunks_are_not_queued() {
+        let mut queue = SendQueue::default();
+        queue.push(Bytes::new());
+        queue.push_copy(&[IoSlice::new(b"sent"), IoSlice::new(b"")], 4);
+        assert!(queue.is_empty() && queue.chunks.is_empty());
+        let flushed = queue.flush(&mut Vec::new()).unwrap();
+        assert_eq!((flushed.bytes, flushed.calls, flushed.done), (0, 0, true));
     }
 
     #[test]

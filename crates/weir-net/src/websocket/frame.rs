@@ -1,6 +1,6 @@
-//! Frame writers: headers of server text messages, and whole frames appended to a buffer.
+//! Writes WebSocket frames: appends whole frames of servers and clients to a buffer.
 
-/// End of the connection that reads.
+/// Side of the connection that reads frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameRole {
     /// Reads client frames, which are masked and whose text must be UTF-8.

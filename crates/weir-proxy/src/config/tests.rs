@@ -4,7 +4,7 @@ use super::*;
 use crate::error::ProxyError;
 
 fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().expect("a broker_registry");
+    let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("proxy.toml");
     std::fs::write(&path, text).expect("writes");
     (dir, path)

@@ -280,6 +280,13 @@ impl ProxyLoop {
             let buffered = self.pairs.iter().map(|(_, pair)| pair.buffered_bytes());
             self.state.counters.buffered_bytes = buffered.sum::<usize>() as u64;
         }
+        self.metrics.publish(&self.state.counters);
+        if self.state.shared.pool.is_some() {
+            self.publish_filters();
+        }
+    }
+
+    fn publish_filters(&mut self) {
         self.state.filter_counts += self.state.filter_buffers.take_counts();
         let limited = self.state.filter_counts.limited;
         let partitions = limited - std::mem::replace(&mut self.limited, limited);
@@ -287,12 +294,7 @@ impl ProxyLoop {
             let text = "limits on filter work reached, partitions rejected, withheld or cut";
             limited!(warn, "filter work limited", partitions, "{text}");
         }
-        let LoopState {
-            counters,
-            filter_counts,
-            ..
-        } = &self.state;
-        self.metrics.publish(counters, filter_counts);
+        self.metrics.publish_filters(&self.state.filter_counts);
     }
 
     fn close(&mut self, id: PairId, reason: &PairCloseReason) {

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use weir_kafka::wire::WireError;
+use weir_wire::WireError;
 
 use crate::config::HostPort;
 use crate::counters::FilterCounts;

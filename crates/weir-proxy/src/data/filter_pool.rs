@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use weir_kafka::wire::WireError;
 use weir_net::{MailboxSender, PostError};
+use weir_wire::WireError;
 
 use super::events::{Finished, LoopEvent, PairId};
 use crate::filter::{

@@ -22,14 +22,16 @@ impl LoopState {
     pub(super) fn forward(&mut self, pair: &mut ConnectionPair) -> Result<bool, PairCloseReason> {
         let mut budget = self.iteration_limits.reads;
         self.requests_until = pair.counted + self.iteration_limits.requests;
-        self.submit(pair, Direction::Produce);
-        self.submit(pair, Direction::Fetch);
-        self.flush(pair)?;
+        if pair.has_delayed() {
+            self.submit(pair, Direction::Produce);
+            self.submit(pair, Direction::Fetch);
+        }
         loop {
-            let mut moved = self.read_requests(pair, &mut budget)?;
+            // Again after each read: the end of a TLS handshake permits writing without an event
+            // for the socket.
+            let mut moved = self.flush(pair)?;
+            moved |= self.read_requests(pair, &mut budget)?;
             moved |= self.read_responses(pair, &mut budget)?;
-            // The end of a TLS handshake permits writing without an event for the socket.
-            moved |= self.flush(pair)?;
             if !moved {
                 break;
             }
@@ -45,16 +47,17 @@ impl LoopState {
     /// Sends pending bytes to sockets that may accept them. Returns `true` if a send buffer became
     /// empty.
     fn flush(&mut self, pair: &mut ConnectionPair) -> Result<bool, PairCloseReason> {
-        let mut moved = self.release_delayed(pair)?;
-        if pair.down.may_write() {
+        let mut moved = pair.has_delayed() && self.release_delayed(pair)?;
+        if pair.pipe.is_some() && pair.down.may_write() {
             moved |= self.drain_pipe(pair)?;
-            if pair.pipe.is_none() {
-                let emptied = self.flush_queue(&mut pair.down, &mut pair.fetch.queue);
-                moved |= emptied.map_err(PairCloseReason::Client)?;
-            }
         }
-        if let Some(up) = pair.up.open().filter(|up| up.may_write()) {
-            let emptied = self.flush_queue(up, &mut pair.produce.queue);
+        if pair.pipe.is_none() && pair.down.has_to_send(&pair.fetch.queue) {
+            let emptied = self.flush_queue(&mut pair.down, &mut pair.fetch.queue);
+            moved |= emptied.map_err(PairCloseReason::Client)?;
+        }
+        let queue = &mut pair.produce.queue;
+        if let Some(up) = pair.up.open().filter(|up| up.has_to_send(queue)) {
+            let emptied = self.flush_queue(up, queue);
             moved |= emptied.map_err(PairCloseReason::Broker)?;
         }
         Ok(moved)
@@ -63,9 +66,6 @@ impl LoopState {
     /// Sends pending bytes, and protocol messages of TLS. Returns `true` if the queue became empty.
     fn flush_queue(&mut self, to: &mut Endpoint, queue: &mut SendQueue) -> io::Result<bool> {
         let has_bytes = !queue.is_empty();
-        if !has_bytes && !to.stream.wants_write() {
-            return Ok(false);
-        }
         let flushed = to.stream.flush(queue, &mut self.tls, false)?;
         self.counters.writes += flushed.calls as u64;
         to.blocked = !queue.is_empty();
@@ -74,8 +74,9 @@ impl LoopState {
 
     /// Sends the segments and stores what the socket does not accept.
     fn send(&mut self, to: &mut Endpoint, queue: &mut SendQueue, input: &[u8]) -> io::Result<()> {
-        let slices: SmallVec<[IoSlice<'_>; 8]> =
-            self.segments.slices(input).map(IoSlice::new).collect();
+        // Collecting would move the list once more.
+        let mut slices = SmallVec::<[IoSlice<'_>; 4]>::new();
+        slices.extend(self.segments.slices(input).map(IoSlice::new));
         let sent = to.stream.send(&slices, queue, &mut self.tls)?;
         self.counters.writes += sent.calls as u64;
         to.blocked = !sent.done;
@@ -89,7 +90,7 @@ impl LoopState {
 
     /// Stores the segments behind bytes that have to be sent first.
     fn store(&self, queue: &mut SendQueue, input: &[u8]) {
-        let slices: SmallVec<[IoSlice<'_>; 8]> =
+        let slices: SmallVec<[IoSlice<'_>; 4]> =
             self.segments.slices(input).map(IoSlice::new).collect();
         queue.push_copy(&slices, 0);
     }

@@ -58,7 +58,7 @@ impl LoopState {
         for direction in [Direction::Produce, Direction::Fetch] {
             let wanted = pair.wanted(direction);
             let flow = pair.flow(direction);
-            if wanted == 0 && flow.is_idle() {
+            if flow.memory.is_some() && wanted == 0 && flow.is_idle() {
                 flow.memory = None;
             }
         }

@@ -14,6 +14,9 @@ const REQUESTS_PER_PAIR: usize = 1_000;
 /// Requests of all pairs in one iteration.
 const REQUESTS_PER_ITERATION: usize = 4_000;
 
+/// Number of pairs that together stay within the limits of an iteration.
+const FEW_PAIRS: usize = 4;
+
 /// Maximum bytes of one read.
 pub(super) const READ_BYTES: usize = 256 * 1024;
 
@@ -31,8 +34,23 @@ pub(super) struct IterationLimits {
 }
 
 impl IterationLimits {
+    /// Limits of a few pairs, which do not need to share.
+    const FEW: Self = Self {
+        reads: READS_PER_ITERATION as u32,
+        requests: REQUESTS_PER_PAIR as u64,
+        read_bytes: READ_BYTES,
+    };
+
     /// Divides an iteration among `busy` pairs, because each of them waits for all others.
     pub(super) fn share(busy: usize) -> Self {
+        match busy {
+            // Saves the divisions.
+            0..=FEW_PAIRS => Self::FEW,
+            _ => Self::divide(busy),
+        }
+    }
+
+    fn divide(busy: usize) -> Self {
         let share = BYTES_PER_ITERATION / busy.max(1);
         Self {
             reads: (share / READ_BYTES).clamp(1, READS_PER_ITERATION) as u32,
@@ -61,8 +79,9 @@ mod tests {
             let bytes = busy * limits.reads as usize * limits.read_bytes;
             assert!(bytes <= BYTES_PER_ITERATION, "{busy}: {limits:?}");
         }
-        let few = IterationLimits::share(4);
-        assert_eq!((few.reads, few.read_bytes), (8, READ_BYTES));
+        for few in 0..=FEW_PAIRS {
+            assert_eq!(IterationLimits::divide(few), IterationLimits::FEW);
+        }
         let many = IterationLimits::share(10_000);
         assert_eq!((many.reads, many.read_bytes), (1, READ_BYTES_CROWDED));
     }

@@ -56,6 +56,11 @@ impl Endpoint {
     pub(super) fn may_write(&self) -> bool {
         !self.blocked || !self.stream.is_plain()
     }
+
+    /// Returns `true` if there are bytes of `queue` or messages of TLS that a write may send.
+    pub(super) fn has_to_send(&self, queue: &SendQueue) -> bool {
+        (!queue.is_empty() || self.stream.wants_write()) && self.may_write()
+    }
 }
 
 /// The state of the broker connection.
@@ -252,6 +257,11 @@ impl ConnectionPair {
             Direction::Produce => &mut self.produce,
             Direction::Fetch => &mut self.fetch,
         }
+    }
+
+    /// Returns `true` if a frame waits in either direction.
+    pub(super) fn has_delayed(&self) -> bool {
+        self.produce.delayed.is_some() || self.fetch.delayed.is_some()
     }
 
     /// Returns the size of the frame that is being buffered, 0 if there is none.

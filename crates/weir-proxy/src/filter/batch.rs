@@ -1,7 +1,7 @@
 //! Applies a filter chain to one record batch: decompresses it, edits its records, and makes it
 //! valid again.
 
-use weir_kafka::records::{
+use weir_wire::records::{
     BATCH_HEADER_BYTES, Batches, Codec, RecordLayout, RecordsError, SnappyFraming, put_record,
     set_crc, set_length_and_crc,
 };

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use weir_kafka::records::{BatchCompressor, DecompressBuffer};
-use weir_kafka::wire::byte_edits::ByteEdits;
-use weir_kafka::wire::layout::MessageLayout;
+use weir_wire::byte_edits::ByteEdits;
+use weir_wire::layout::MessageLayout;
+use weir_wire::records::{BatchCompressor, DecompressBuffer};
 
 use super::record::{Changes, ReplacementBuffer};
 use crate::counters::FilterCounts;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use weir_kafka::wire::layout::{FETCH_VERSION_MAX, PRODUCE_VERSION_MAX};
+use weir_wire::layout::{FETCH_VERSION_MAX, PRODUCE_VERSION_MAX};
 
 use super::config::ScopedFilter;
 use super::{Direction, Filter, FilterConfig, FilterError};

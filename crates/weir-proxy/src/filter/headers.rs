@@ -1,10 +1,11 @@
 //! Record headers in wire format: a count, then name and value of each.
 
-use weir_kafka::records::{put_varint, put_varint_bytes};
-use weir_kafka::wire::reader::WireReader;
+use weir_wire::reader::WireReader;
+use weir_wire::records::{put_varint, put_varint_bytes};
 
 use super::RecordRejection;
 
+/// Error for headers that cannot be decoded. The record is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -14,6 +15,7 @@ impl From<Malformed> for RecordRejection {
     }
 }
 
+/// Name and value of a header; the value may be null.
 type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// Calls `visit` for each header. All bytes must belong to headers.
@@ -34,6 +36,7 @@ fn each<'a>(bytes: &'a [u8], mut visit: impl FnMut(Header<'a>)) -> Result<(), Ma
     }
 }
 
+/// Returns `true` if there is a header named `name`.
 pub(super) fn has(bytes: &[u8], name: &str) -> Result<bool, Malformed> {
     let mut found = false;
     each(bytes, |(other, _)| found |= other == name.as_bytes())?;

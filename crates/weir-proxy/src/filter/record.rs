@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use weir_kafka::records::RecordLayout;
+use weir_wire::records::RecordLayout;
 
 use super::headers::{self, Malformed};
 

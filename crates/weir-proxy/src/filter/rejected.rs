@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use weir_kafka::wire::WireError;
-use weir_kafka::wire::byte_edits::ByteEdits;
-use weir_kafka::wire::layout::{
+use weir_wire::WireError;
+use weir_wire::byte_edits::ByteEdits;
+use weir_wire::layout::{
     MessageLayout, PartitionError, TopicSpan, produce_is_flexible, produce_response, put_length,
     put_partition_error, put_topic_errors,
 };

@@ -1,6 +1,6 @@
 //! Runs a filter chain on whole frames.
 
-use weir_kafka::wire::WireError;
+use weir_wire::WireError;
 
 use super::Direction;
 use super::buffers::FilterBuffers;

@@ -4,13 +4,13 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use weir_kafka::records::{FirstBatch, first_batch};
-use weir_kafka::wire::WireError;
-use weir_kafka::wire::byte_edits::ByteEdits;
-use weir_kafka::wire::layout::{
+use weir_wire::WireError;
+use weir_wire::byte_edits::ByteEdits;
+use weir_wire::layout::{
     self, FETCH_VERSION_MAX, MessageLayout, PRODUCE_VERSION_MAX, PartitionSpan, TopicSpan,
     fetch_is_flexible, produce_is_flexible, put_length,
 };
+use weir_wire::records::{FirstBatch, first_batch};
 
 use super::batch::{self, BatchOutcome, BatchRejection, TOO_SLOW};
 use super::buffers::{FilterBuffers, FilterLimits};

@@ -1,8 +1,8 @@
 //! Brokers in responses, and the addresses that clients see instead.
 
-use weir_kafka::wire::WireError;
-use weir_kafka::wire::layout::{put_length, put_string};
-use weir_kafka::wire::reader::WireReader;
+use weir_wire::WireError;
+use weir_wire::layout::{put_length, put_string};
+use weir_wire::reader::WireReader;
 
 use crate::config::HostPort;
 

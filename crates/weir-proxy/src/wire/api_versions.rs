@@ -1,8 +1,8 @@
 //! ApiVersions responses: reduces the versions to those that both broker and proxy support.
 
-use weir_kafka::wire::WireError;
-use weir_kafka::wire::layout::put_length;
-use weir_kafka::wire::reader::WireReader;
+use weir_wire::WireError;
+use weir_wire::layout::put_length;
+use weir_wire::reader::WireReader;
 
 use super::SIZE_BYTES;
 use super::features::{self, Api};

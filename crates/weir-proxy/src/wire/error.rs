@@ -1,7 +1,7 @@
 //! Errors that close a connection.
 
 use thiserror::Error;
-use weir_kafka::wire::WireError;
+use weir_wire::WireError;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum StreamError {

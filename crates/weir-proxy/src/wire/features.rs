@@ -1,9 +1,9 @@
 //! Cluster features in ApiVersions responses. A client that sees a finalized feature uses the API
 //! versions that belong to it, so a feature is lowered if its versions are not supported.
 
-use weir_kafka::wire::WireError;
-use weir_kafka::wire::layout::{put_length, put_string, put_uvarint};
-use weir_kafka::wire::reader::WireReader;
+use weir_wire::WireError;
+use weir_wire::layout::{put_length, put_string, put_uvarint};
+use weir_wire::reader::WireReader;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Api {

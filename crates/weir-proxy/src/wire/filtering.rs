@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_kafka::wire::WireError;
+use weir_wire::WireError;
 
 use super::SIZE_BYTES;
 use super::headers::{request_body_at, response_body_at};

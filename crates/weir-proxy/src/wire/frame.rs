@@ -1,6 +1,6 @@
 //! Frame sizes and limits.
 
-use weir_kafka::wire::WireError;
+use weir_wire::WireError;
 
 /// Bytes of the size prefix of a frame.
 pub(crate) const SIZE_BYTES: usize = 4;

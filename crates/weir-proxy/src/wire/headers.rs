@@ -1,8 +1,8 @@
-//! Frame headers: the values that must be known before the rest of a frame has arrived.
+//! Frame headers: values that the proxy needs before the rest of a frame has arrived.
 
-use weir_kafka::wire::WireError;
-use weir_kafka::wire::header::RequestPeek;
-use weir_kafka::wire::reader::WireReader;
+use weir_wire::WireError;
+use weir_wire::header::RequestPeek;
+use weir_wire::reader::WireReader;
 
 use super::error::HEADER_BYTES_MAX;
 use super::{SIZE_BYTES, StreamError};
@@ -13,6 +13,7 @@ pub(super) const REQUEST_PEEK_BYTES: usize = SIZE_BYTES + 8;
 /// Bytes of a response up to the correlation id: size and correlation id.
 pub(super) const RESPONSE_PEEK_BYTES: usize = SIZE_BYTES + 4;
 
+/// A value of a frame that may be incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderPeek<T> {
     /// At least this many bytes, including the size prefix, are needed.
@@ -97,6 +98,7 @@ fn skip_string(reader: &mut WireReader<'_>, what: &'static str) -> Result<(), Wi
     }
 }
 
+/// Returns the mechanism of a SaslHandshake frame, which must be complete.
 pub(super) fn mechanism(frame: &[u8]) -> Result<&[u8], WireError> {
     let mut reader = after_header(frame, SASL_HANDSHAKE, 0)?;
     let length = reader.i16("mechanism")?;
@@ -107,7 +109,8 @@ pub(super) fn mechanism(frame: &[u8]) -> Result<&[u8], WireError> {
     reader.bytes(length, "mechanism")
 }
 
-/// Returns name and version of the client software from an ApiVersions frame of version 3 or later.
+/// Returns the name and the version of the client software from an ApiVersions frame; `None` before
+/// version 3 or if they are invalid.
 pub(super) fn software(frame: &[u8], version: i16) -> Option<(&str, &str)> {
     let mut reader = after_header(frame, API_VERSIONS, version).ok()?;
     if !flexible(API_VERSIONS, version) {

@@ -1,6 +1,6 @@
 //! From client to broker: forwards requests as they arrive and decodes only their headers.
 
-use weir_kafka::wire::WireError;
+use weir_wire::WireError;
 
 use super::filtering::{FilterStage, FrameAction, ProduceHeader};
 use super::frame::{PartialFrame, check_size};

@@ -1,7 +1,7 @@
 //! From broker to client: forwards responses as they arrive, except those that may contain
 //! addresses or filtered records.
 
-use weir_kafka::wire::WireError;
+use weir_wire::WireError;
 
 use super::addresses::AddressMapper;
 use super::filtering::{self, FilterStage, FrameAction};

@@ -1,8 +1,8 @@
 //! Replaces broker addresses in responses with addresses of the proxy.
 
-use weir_kafka::wire::WireError;
-use weir_kafka::wire::layout::{put_string, put_uvarint};
-use weir_kafka::wire::reader::WireReader;
+use weir_wire::WireError;
+use weir_wire::layout::{put_string, put_uvarint};
+use weir_wire::reader::WireReader;
 
 use super::SIZE_BYTES;
 use super::addresses::{AddressMapper, BrokerEntryLayout, replace_list, resolve, string};

@@ -1,7 +1,7 @@
 //! Raw SASL tokens. After SaslHandshake v0, clients send tokens without request headers until
 //! authentication completes.
 
-use weir_kafka::wire::WireError;
+use weir_wire::WireError;
 
 use super::headers::{self, HeaderPeek};
 use super::{SIZE_BYTES, StreamError, frame_total};

@@ -72,7 +72,7 @@ fn franz_go() {
         let _ = std::io::stderr().write_all(output_text.as_bytes());
         return;
     }
-    let target = tempfile::tempdir().expect("a broker_registry");
+    let target = tempfile::tempdir().expect("a directory");
     let driver = target.path().join("driver");
     let built = Command::new("go")
         .args(["build", "-o"])

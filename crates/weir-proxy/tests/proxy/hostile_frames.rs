@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_kafka::records::{BatchCompressor, Codec, SnappyFraming, set_length_and_crc};
+use weir_wire::records::{BatchCompressor, Codec, SnappyFraming, set_length_and_crc};
 
 use super::support::*;
 

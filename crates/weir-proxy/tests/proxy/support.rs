@@ -114,7 +114,7 @@ pub(crate) fn proxy_with_loops(loops: usize, toml: &str) -> TestProxy {
 }
 
 fn started(loops: usize, upstream: &str, toml: &str) -> TestProxy {
-    let dir = tempfile::tempdir().expect("a broker_registry");
+    let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("proxy.toml");
     let (head, cluster) = toml.split_once("---\n").unwrap_or(("", toml));
     let text = format!(

@@ -34,7 +34,7 @@ fn certificate_of(client: &mut TlsClientStream) -> CertificateDer<'static> {
 
 #[test]
 fn reloaded_certificate_is_used_for_new_connections() {
-    let directory = tempfile::tempdir().expect("a broker_registry");
+    let directory = tempfile::tempdir().expect("a directory");
     let install = |from: &str, to: &str| {
         let to = directory.path().join(to);
         std::fs::copy(fixture(from), &to).expect("a copy");
@@ -78,7 +78,7 @@ fn reloaded_certificate_is_used_for_new_connections() {
 
 #[test]
 fn records_pass_with_tls_on_either_side() {
-    let copies = tempfile::tempdir().expect("a broker_registry");
+    let copies = tempfile::tempdir().expect("a directory");
     let copy = |name: &str| {
         let to = copies.path().join(name);
         std::fs::copy(fixture(name), &to).expect("a copy");

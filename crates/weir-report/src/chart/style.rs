@@ -1,4 +1,6 @@
-//! The style sheet and the classes that give subjects, stages and roles their colours.
+//! The style sheet, and the CSS classes that give subjects, stages and roles their colours.
+//!
+//! A slot is such a class: `a0` to `a6` are colours, `r1` to `r3` are dashes.
 
 use weir_stats::run::Run;
 
@@ -7,7 +9,8 @@ use crate::{overlay, view};
 /// Style rules shared by the page and stand-alone charts.
 pub(crate) const CSS: &str = include_str!("chart.css");
 
-/// Returns the class with the colour and dash of a subject.
+/// Returns the slot of a subject: a fixed one for the architectures of Weir's plans, otherwise the
+/// next free one.
 pub(crate) fn slot(run: &Run, subject: &str) -> &'static str {
     const OTHERS: [&str; 6] = ["a1", "a2", "a4", "a5", "a3", "a6"];
     if run.plan == overlay::PLAN {
@@ -25,7 +28,7 @@ pub(crate) fn slot(run: &Run, subject: &str) -> &'static str {
     free.cycle().nth(place).unwrap_or("a4")
 }
 
-/// Returns the class of a subject of an overlay: colour by architecture, stroke by run.
+/// Returns the slot of a subject of an overlay: colour by architecture, dash by run.
 fn overlaid(subject: &str) -> &'static str {
     const SLOTS: [[&str; 4]; 5] = [
         ["a0", "a0 r1", "a0 r2", "a0 r3"],
@@ -50,6 +53,7 @@ fn known_slot(subject: &str) -> Option<&'static str> {
     }
 }
 
+/// Returns the entries of a legend: names with their slots.
 pub(crate) fn entries<'a>(names: &'a [String], run: &Run) -> Vec<(&'a str, &'static str)> {
     names
         .iter()
@@ -57,6 +61,7 @@ pub(crate) fn entries<'a>(names: &'a [String], run: &Run) -> Vec<(&'a str, &'sta
         .collect()
 }
 
+/// Returns the slot of a stage of the latency.
 pub(crate) fn stage_slot(stage: &str) -> &'static str {
     match stage {
         "response" => "a1",
@@ -69,6 +74,7 @@ pub(crate) fn stage_slot(stage: &str) -> &'static str {
     }
 }
 
+/// Returns the slot of a process role.
 pub(crate) fn role_slot(role: &str) -> &'static str {
     match role {
         "gateway" | "proxy" => "a1",

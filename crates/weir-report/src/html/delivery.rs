@@ -8,7 +8,18 @@ use crate::chart as charts;
 use crate::format::{TimeUnit, count};
 use crate::shared;
 use crate::table::ReportTable;
-use crate::view::Level;
+use crate::view::{self, Level};
+
+/// Returns `true` if charts by number of clients have more than one point.
+pub(crate) fn varies(run: &Run, levels: &[Level<'_>]) -> bool {
+    levels.len() > 1 && !view::is_grid(run)
+}
+
+/// Returns the chart of latency by number of clients.
+pub(crate) fn by_load(run: &Run, levels: &[Level<'_>]) -> Markup {
+    let [(_, _, caption, svg), ..] = charts::by_clients(run, levels);
+    html! { @if let Some(svg) = svg { div.half { (chart(&svg, caption)) } } }
+}
 
 pub(crate) fn costs(run: &Run, levels: &[Level<'_>]) -> Markup {
     let published = |has: fn(&ReferenceRow) -> bool| {
@@ -26,7 +37,9 @@ pub(crate) fn costs(run: &Run, levels: &[Level<'_>]) -> Markup {
         (charts::clients::latency(run), latency),
         (charts::clients::bandwidth(run), bandwidth),
     ];
+    // The first one is on the first screen.
     let shared = charts::by_clients(run, levels).into_iter();
+    let shared = shared.skip(usize::from(varies(run, levels)));
     all.extend(shared.map(|(.., caption, svg)| (svg, caption.to_owned())));
     let content = html! {
         div.grid2 { @for (svg, caption) in &all { @if let Some(svg) = svg {

@@ -22,6 +22,7 @@ use weir_stats::run::Run;
 
 use crate::published;
 use crate::run_dir::RunData;
+use crate::summary::{self, Summary};
 use crate::view::{self, Level};
 use crate::{chart, cost, escape};
 use element::section;
@@ -45,6 +46,10 @@ pub fn page(data: &RunData) -> String {
                 div.page { "\n"
                     (verdict::verdict(run))
                     main {
+                        @if let Some(summary) = summary::summary(run, &levels) {
+                            (first_screen(&summary, run, &levels))
+                        }
+                        (verdict::limits(run))
                         (findings::sections(run))
                         (libraries::sections(run))
                         @if has_cells { (cells(data, &levels, initial)) }
@@ -68,6 +73,16 @@ pub fn page(data: &RunData) -> String {
         } "\n"
     };
     escape::page(&page.into_string())
+}
+
+/// Returns the table of the first screen, and a chart if the run has several levels.
+fn first_screen(summary: &Summary, run: &Run, levels: &[Level<'_>]) -> Markup {
+    let content = html! {
+        div.sortable { (summary.table) }
+        p.caption { (summary.caption) }
+        @if delivery::varies(run, levels) { (delivery::by_load(run, levels)) }
+    };
+    section("summary", &summary.title, &content)
 }
 
 fn head(run: &Run, inline: &Inline) -> Markup {

@@ -9,27 +9,42 @@ use crate::{chart as charts, view};
 
 pub(crate) fn verdict(run: &Run) -> Markup {
     let (class, word) = view::outcome(run);
+    let confidence = &run.confidence;
     html! { header { "\n"
-        p.eyebrow { "Weir run report " span { (run.plan) } }
-        h1 { (run.title) }
+        p.eyebrow { (run.title) " " span { (run.plan) } }
+        h1 { (view::answer(run)) }
+        p.trust { span class={ "badge " (class) } { (word) } " "
+            span class={ "badge " (view::confidence_class(run)) } { (confidence.level.words()) }
+            " " (confidence.reasons.join(", "))
+        } "\n"
         p.question { (run.question) }
-        div class={ "verdict " (class) } { p.outcome { (word) } p { (run.verdict) } } "\n"
-        @if !run.thresholds.is_empty() { ul.thresholds { @for it in &run.thresholds {
-            @let (class, mark, word) = match it.passed {
-                true => ("ok", "✓", "passed"),
-                false => ("bad", "✗", "failed"),
-            };
-            li class=(class) {
-                span.mark { (mark) } " " code { (it.expression) } " "
-                span {
-                    (it.scope) ": measured " b { (format::figure(it.actual)) " " (it.unit) } ", "
-                    (word)
-                }
-            } "\n"
-        } } }
-        (remarks("warning", run.warnings.iter().map(|text| html! { (text) })))
-        (remarks("note", run.notes.iter().map(|text| html! { (text) })))
     } "\n" }
+}
+
+/// Returns the limits with their results, the verdict on each subject, warnings and notes.
+pub(crate) fn limits(run: &Run) -> Markup {
+    section(
+        "limits",
+        "Verdict",
+        &html! {
+            @if let Some(verdict) = view::verdict(run) { p { (verdict) } }
+            @if !run.thresholds.is_empty() { ul.thresholds { @for it in &run.thresholds {
+                @let (class, mark) = view::threshold_mark(it);
+                li class=(class) {
+                    span.mark { (mark) } " " code { (it.expression) } " "
+                    span {
+                        (it.scope) ": "
+                        @if it.actual.is_some() {
+                            "measured " b { (format::figure(it.actual)) " " (it.unit) } ", "
+                        }
+                        (view::threshold_status(it))
+                    }
+                } "\n"
+            } } }
+            (remarks("warning", run.warnings.iter().map(|text| html! { (text) })))
+            (remarks("note", run.notes.iter().map(|text| html! { (text) })))
+        },
+    )
 }
 
 /// Returns the processes, their hosts, and settings that are equal in all cells.

@@ -22,6 +22,12 @@ pub(crate) struct Group<'a> {
 
 pub(crate) type TitledTable = (String, ReportTable);
 
+/// Returns the field of a row and a value size.
+pub(crate) type TableBlock<'a> = Box<dyn Fn(RowKey, u64) -> Option<Field> + 'a>;
+
+/// A block of a table with its title.
+pub(crate) type TitledBlock<'a> = (String, TableBlock<'a>);
+
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) enum RowKey {
     /// Number of records sent at once.
@@ -130,17 +136,28 @@ impl<'a> Group<'a> {
         cells.find(|view| view.cell.value_bytes == payload && RowKey::of(view.cell) == place)
     }
 
-    /// Returns the average ratio and the ratio of standard deviations, as in the published tables.
-    pub(crate) fn averages(&self, quantity: &Quantity) -> TitledTable {
+    /// Returns the average ratio and the ratio of standard deviations, as in the published tables,
+    /// followed by the blocks of `published`.
+    pub(crate) fn averages(
+        &self,
+        quantity: &Quantity,
+        published: Vec<TitledBlock<'_>>,
+    ) -> TitledTable {
         let title = format!("Average ratio, % (ratio of SD): {}", quantity.title);
-        let table = self.ratios_to_others(quantity, |compared| {
+        let average = |compared: LibraryComparison| {
             let percent = compared.ratio.mean?;
             let sd = format::number(compared.ratio.sd);
             let class = if percent < 100.0 { "strong" } else { "" };
             let text = format!("{} ({sd})", format::number(Some(percent)));
             Some(Field::with(class, text))
+        };
+        let is_alone = published.is_empty();
+        let measured = self.blocks_of_others(quantity, average);
+        let measured = measured.into_iter().map(|(title, block)| match is_alone {
+            true => (title, block),
+            false => (format!("{title}, this run"), block),
         });
-        (title, table)
+        (title, self.table(measured.chain(published)))
     }
 
     /// Returns the median of the pair ratios with its interval.
@@ -161,6 +178,26 @@ impl<'a> Group<'a> {
             Some(entry)
         });
         Some(("CPU time per record, median ratio, %".to_owned(), table))
+    }
+
+    /// Returns the calls into a Java VM per record, of libraries that count them.
+    pub(crate) fn jni_calls(&self) -> Option<TitledTable> {
+        let quantity = Quantity::named("jni_calls_per_record")?;
+        let drivers = self.cells.first()?.drivers.iter();
+        let blocks = drivers.map(|driver| {
+            let name = &driver.driver.name;
+            let entry = move |place, payload| {
+                let figures = self
+                    .at(place, payload)?
+                    .driver(name)?
+                    .statistics(quantity)?;
+                Some(Field::from(format::number(Some(figures.median))))
+            };
+            (name.clone(), entry)
+        });
+        let table = self.table(blocks);
+        let title = "Calls into the Java VM per record, median".to_owned();
+        (!table.is_empty()).then_some((title, table))
     }
 
     /// Returns medians with their standard deviations, a block per library.
@@ -199,11 +236,10 @@ impl<'a> Group<'a> {
         let sizes = self.payloads.iter().map(|bytes| format::count(*bytes));
         let mut table = ReportTable::new(2, start.chain(sizes)).grouped();
         for (title, field) in blocks {
-            let fields = |place| self.payloads.iter().map(move |payload| (place, *payload));
-            let mut all = self.places.iter().flat_map(|place| fields(*place));
-            if all.all(|(place, payload)| field(place, payload).is_none()) {
+            if !self.has_field(&field) {
                 continue;
             }
+            let fields = |place| self.payloads.iter().map(move |payload| (place, *payload));
             for place in &self.places {
                 let start = [Field::from(&title), Field::from(place.label())].into_iter();
                 let none = || Field::with("open", format::NONE);
@@ -214,22 +250,41 @@ impl<'a> Group<'a> {
         table
     }
 
+    /// Returns `true` if a block has a field in this group.
+    pub(super) fn has_field(&self, field: &impl Fn(RowKey, u64) -> Option<Field>) -> bool {
+        let mut places = self.places.iter();
+        places.any(|place| {
+            let mut payloads = self.payloads.iter();
+            payloads.any(|payload| field(*place, *payload).is_some())
+        })
+    }
+
     fn ratios_to_others(
         &self,
         quantity: &Quantity,
-        field: impl Fn(LibraryComparison) -> Option<Field>,
+        field: impl Fn(LibraryComparison) -> Option<Field> + Copy,
     ) -> ReportTable {
+        self.table(self.blocks_of_others(quantity, field))
+    }
+
+    /// Returns a block for each library that the first is compared with.
+    fn blocks_of_others<'b>(
+        &'b self,
+        quantity: &'b Quantity,
+        field: impl Fn(LibraryComparison) -> Option<Field> + Copy + 'b,
+    ) -> Vec<TitledBlock<'b>> {
         let first = self.cells.first();
         let name = first.and_then(|view| Some(view.first()?.driver.name.as_str()));
         let name = name.unwrap_or_default();
         let others = first.into_iter().flat_map(CellView::others);
-        let field = &field;
-        self.table(others.map(|other| {
+        let blocks = others.map(|other| {
             let other = &other.driver.name;
-            let field =
-                move |place, payload| field(self.at(place, payload)?.compare(quantity, other)?);
-            (format!("{name} / {other}"), field)
-        }))
+            let block: TableBlock<'b> = Box::new(move |place, payload| {
+                field(self.at(place, payload)?.compare(quantity, other)?)
+            });
+            (format!("{name} / {other}"), block)
+        });
+        blocks.collect()
     }
 }
 

@@ -36,10 +36,10 @@ fn overview(out: &mut String, compared: &LibraryReport<'_>) {
         out,
         "{}\nRatios are {first} divided by the library next to it, in %. Below 100 it needs less, \
          printed in **bold**. The median is over pairs of repetitions, with a 95 % interval from \
-         {} pairs; if it contains 100, no difference is shown. No .NET was involved: calls through \
-         JNI could not be counted.",
+         {} pairs; if it contains 100, no difference is shown.{}",
         super::drivers(compared).markdown(),
-        weir_stats::libraries::PAIRS_MIN
+        weir_stats::libraries::PAIRS_MIN,
+        super::without_jni(compared)
     );
     if !compared.others.is_empty() {
         let table = super::at_a_glance(compared).markdown();
@@ -53,14 +53,18 @@ fn overview(out: &mut String, compared: &LibraryReport<'_>) {
 fn section(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
     let _ = writeln!(out, "\n### {}", esc(&group.title()));
     let quantity = group.headline();
-    grid(out, &group.averages(quantity));
-    if let Some(published) = super::published(group).filter(|_| compared.is_legacy()) {
-        grid(out, &published);
+    let published = super::published_blocks(compared, group);
+    let has_published = !published.is_empty();
+    grid(out, &group.averages(quantity, published));
+    if has_published {
         let _ = writeln!(out, "\n{}. {}", esc(PUBLISHED_SOURCE), esc(PUBLISHED_NOTE));
     }
     grid(out, &group.medians(quantity));
     if let Some(cpu_time) = group.cpu_time() {
         grid(out, &cpu_time);
+    }
+    if let Some(jni_calls) = group.jni_calls() {
+        grid(out, &jni_calls);
     }
     grid(out, &group.times(quantity));
     for (name, why) in group.skipped() {

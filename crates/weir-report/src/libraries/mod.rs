@@ -16,12 +16,14 @@ mod text;
 use weir_stats::run::Run;
 
 pub(crate) use group::{Group, TitledTable};
-pub(crate) use published::{NOTE as PUBLISHED_NOTE, SOURCE as PUBLISHED_SOURCE, published};
+pub(crate) use published::{
+    NOTE as PUBLISHED_NOTE, SOURCE as PUBLISHED_SOURCE, published, published_blocks,
+};
 pub(crate) use report::LibraryReport;
 pub(crate) use tables::{
     at_a_glance, drivers, questionable_repetitions, resources, settings, without_noisy,
 };
-pub(crate) use text::{aa_test, explained, profile};
+pub(crate) use text::{aa_test, explained, profile, without_jni};
 
 pub(crate) use markdown::sections as markdown;
 pub(crate) use terminal::blocks as terminal;

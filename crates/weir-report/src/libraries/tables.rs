@@ -12,6 +12,7 @@ pub(crate) fn drivers(compared: &LibraryReport<'_>) -> ReportTable {
     let mut table = ReportTable::headed(5, headings).text_from(6);
     for it in &compared.libraries.drivers {
         let state = match (&it.failed, it.is_warm_up_complete()) {
+            (Some(why), _) if it.is_not_run() => format!("not run here: {why}").into(),
             (Some(why), _) => Field::with("bad", format!("abandoned: {why}")),
             (None, false) => Field::with("warn", "warm-up reached no steady state"),
             (None, true) => Field::default(),

@@ -13,10 +13,29 @@ use crate::text::paint;
 /// Appends all blocks, at most `width` columns wide if possible.
 pub(crate) fn blocks(out: &mut String, compared: &LibraryReport<'_>, width: usize, color: bool) {
     let first = compared.first_name();
+    let mut has_published = false;
     for group in &compared.groups {
         let head = format!("{}: {}", group.title(), group.headline().title);
         let _ = writeln!(out, "\n{}", paint("strong", &terminal(&head), color));
         tables(out, &rows(compared, group), width, color);
+        let published = super::published_blocks(compared, group);
+        if !published.is_empty() {
+            let (title, table) = group.averages(group.headline(), published);
+            let _ = writeln!(
+                out,
+                "\n{INDENT}{}",
+                paint("strong", &terminal(&title), color)
+            );
+            out.push_str(&table.text(INDENT, width, color));
+            has_published = true;
+        }
+    }
+    if has_published {
+        let _ = writeln!(
+            out,
+            "\nPublished figures: other hardware, both libraries called from .NET \
+             (docs/client-libraries.md)."
+        );
     }
     if !compared.others.is_empty() {
         let _ = writeln!(
@@ -29,13 +48,11 @@ pub(crate) fn blocks(out: &mut String, compared: &LibraryReport<'_>, width: usiz
     }
     for driver in &compared.libraries.drivers {
         if let Some(why) = &driver.failed {
-            let _ = writeln!(
-                out,
-                "{} {}: {}",
-                paint("bad", "abandoned:", color),
-                terminal(&driver.name),
-                terminal(why)
-            );
+            let state = match driver.is_not_run() {
+                true => "not run here:".to_owned(),
+                false => paint("bad", "abandoned:", color),
+            };
+            let _ = writeln!(out, "{state} {}: {}", terminal(&driver.name), terminal(why));
         }
     }
 }

@@ -97,6 +97,7 @@ fn run(profile: &str, drivers: Vec<LibraryDriver>, cells: Vec<LibraryCell>) -> R
         drivers,
         cells,
         samples: Vec::new(),
+        distributions_file: None,
         aa_test: false,
     };
     libraries.samples = samples(&libraries);
@@ -108,7 +109,7 @@ fn run(profile: &str, drivers: Vec<LibraryDriver>, cells: Vec<LibraryCell>) -> R
             .into(),
         verdict,
         thresholds: Vec::new(),
-        outcome: weir_stats::run::RunOutcome::Passed,
+        outcome: weir_stats::run::RunOutcome::Complete,
         warnings: Vec::new(),
         cells: Vec::new(),
         reference: None,
@@ -148,6 +149,7 @@ fn driver(name: &str, library: &str, binding: &str) -> LibraryDriver {
         warm_up_rounds: 6,
         warm_up_settled: true,
         failed: None,
+        optional: false,
     }
 }
 

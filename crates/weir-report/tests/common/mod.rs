@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use weir_stats::run::{
-    Cell, CellStatus, ClockInfo, ClockMode, DeliveryTotals, Fairness, LatencySummary, Machine,
-    Placement, ReferenceFigures, ReferenceRow, RoleUsage, Run, RunFile, RunOutcome, SCHEMA,
-    STAGE_PUBLISH_ACK, STAGE_RESPONSE, STAGE_SCHEDULE_LAG, SdkProbe, SeriesPoint, SettingGroup,
-    ThresholdResult,
+    Cell, CellStatus, ClockInfo, ClockMode, Confidence, ConfidenceLevel, DeliveryTotals, Fairness,
+    LatencySummary, Machine, Placement, ReferenceFigures, ReferenceRow, RoleUsage, Run, RunFile,
+    RunOutcome, SCHEMA, STAGE_PUBLISH_ACK, STAGE_RESPONSE, STAGE_SCHEDULE_LAG, SdkProbe,
+    SeriesPoint, SettingGroup, ThresholdResult, ThresholdStatus,
 };
 use weir_stats::{Histogram, NegativeCount, hlog};
 
@@ -313,6 +313,12 @@ fn run(cells: Vec<Cell>) -> Run {
             .into(),
         weir_version: "0.1.0".into(),
         outcome: RunOutcome::ThresholdFailed,
+        confidence: Confidence {
+            level: ConfidenceLevel::Indicative,
+            reasons: vec!["2 repetitions".into()],
+        },
+        answer: String::new(),
+        headline: None,
         verdict:
             "At 10,000 clients the gateway delivers every record with p99 12 ms and 1.17 × the \
                   floor’s CPU; plain consumers lost records from 1,000 clients on."
@@ -384,7 +390,8 @@ fn threshold(expression: &str, actual: f64, limit: f64) -> ThresholdResult {
         } else {
             "records".into()
         },
-        passed: actual <= limit,
+        status: ThresholdStatus::of(actual <= limit),
+        reason: None,
     }
 }
 

@@ -76,6 +76,7 @@ mod tests {
                 drivers: Vec::new(),
                 cells: vec![cell],
                 samples: (0..8).map(sample).collect(),
+                distributions_file: None,
                 aa_test: false,
             }),
             ..crate::run::tests::run()

@@ -24,7 +24,7 @@ impl LogRatio {
         let (a, b) = (base.squared_error(), other.squared_error());
         let error = (a + b).sqrt();
         let pooled = a * a / (base.count - 1.0) + b * b / (other.count - 1.0);
-        // Equal values have no error, so any number of degrees will do.
+        // Equal values have no error, so the degrees of freedom have no effect.
         let degrees = match pooled > 0.0 {
             true => (a + b).powi(2) / pooled,
             false => base.count + other.count - 2.0,
@@ -81,8 +81,8 @@ impl Logs {
     }
 }
 
-/// Returns the share by which two values of the same side differ in 95 % of cases, from the
-/// variation inside both sides.
+/// Returns the share by which two values of the same side differ at most in 95 % of cases, from the
+/// variation inside both sides. Returns `None` if no side has two positive values.
 pub(super) fn noise_share(base: &[f64], other: &[f64]) -> Option<f64> {
     let sides: Vec<Logs> = [base, other].into_iter().filter_map(Logs::of).collect();
     let degrees: f64 = sides.iter().map(|side| side.count - 1.0).sum();
@@ -93,8 +93,8 @@ pub(super) fn noise_share(base: &[f64], other: &[f64]) -> Option<f64> {
     })
 }
 
-/// Returns the number of values per side for which an interval is probably at most `half` wide on
-/// each side.
+/// Returns the number of values per side for which the interval probably extends at most `half`, a
+/// logarithm, to each side. Returns `None` above `VALUES_NEEDED_MAX` and for unusable values.
 pub(super) fn values_needed(base: &[f64], other: &[f64], half: f64) -> Option<u64> {
     let (base, other) = (Logs::of(base)?, Logs::of(other)?);
     let variance = base.variance + other.variance;

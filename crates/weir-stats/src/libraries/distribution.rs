@@ -30,6 +30,29 @@ impl Distribution {
         merged
     }
 
+    /// Returns the distribution with only the pairs of the median, the 99th percentile and the
+    /// maximum. These, the mean and the number of values stay the same.
+    pub fn thinned(&self) -> Self {
+        let all = self.values();
+        let mut pairs: Vec<(u64, u64)> = Vec::new();
+        let mut below = 0;
+        for percent in [50.0, 99.0, 100.0] {
+            let rank = ((all as f64 * percent / 100.0).ceil().max(1.0) as u64).min(all);
+            let Some(value_us) = self.percentile_us(percent).filter(|_| rank > below) else {
+                continue;
+            };
+            match pairs.last_mut() {
+                Some(last) if last.0 == value_us => last.1 += rank - below,
+                _ => pairs.push((value_us, rank - below)),
+            }
+            below = rank;
+        }
+        Self {
+            pairs,
+            ..self.clone()
+        }
+    }
+
     /// Returns [`percentile_us`](Self::percentile_us), but `None` with too few values for that
     /// percentile.
     pub fn supported_percentile_us(&self, percentile: f64) -> Option<f64> {
@@ -113,6 +136,23 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn thinned_distribution_has_the_same_results(
+            values in proptest::collection::vec(0..3000_u64, 0..700),
+        ) {
+            let (all, thin) = (of(&values), of(&values).thinned());
+            prop_assert!(thin.pairs.len() <= 3);
+            for percent in [50.0, 99.0, 100.0] {
+                prop_assert_eq!(thin.percentile_us(percent), all.percentile_us(percent));
+                let (thin, all) = (&thin, &all);
+                let of = |it: &Distribution| it.supported_percentile_us(percent);
+                prop_assert_eq!(of(thin), of(all));
+            }
+            prop_assert_eq!(thin.values(), all.values());
+            prop_assert_eq!(thin.mean_us(), all.mean_us());
+            prop_assert_eq!(thin.thinned(), thin);
+        }
+
         #[test]
         fn merged_equals_all_values_at_once(
             a in proptest::collection::vec(0..5000_u64, 0..200),

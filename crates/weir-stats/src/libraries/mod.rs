@@ -34,12 +34,32 @@ pub fn cells(libraries: &Libraries) -> Vec<CellView<'_>> {
 
 /// Returns the driver that ratios refer to: the first one with a valid sample.
 pub fn reference(libraries: &Libraries) -> Option<&LibraryDriver> {
-    let measured = |driver: &&LibraryDriver| {
-        let mut samples = libraries.samples.iter();
-        samples.any(|sample| sample.driver == driver.name && sample.invalid.is_empty())
-    };
     let drivers = &libraries.drivers;
-    drivers.iter().find(measured).or_else(|| drivers.first())
+    let mut all = drivers.iter();
+    let measured = all.find(|driver| is_measured(libraries, driver));
+    measured.or_else(|| drivers.first())
+}
+
+/// Returns the drivers that took no part in the comparison, without a single valid sample, except
+/// those that may be missing.
+pub fn absent(libraries: &Libraries) -> impl Iterator<Item = &LibraryDriver> {
+    let drivers = libraries.drivers.iter();
+    drivers.filter(|driver| !driver.is_not_run() && !is_measured(libraries, driver))
+}
+
+/// Returns `true` unless a requested driver took no part, or drivers that may be missing left
+/// nothing to compare.
+pub fn is_complete(libraries: &Libraries) -> bool {
+    let drivers = || libraries.drivers.iter();
+    let measured = drivers().filter(|driver| is_measured(libraries, driver));
+    let is_comparison = measured.count() > 1 || !drivers().any(LibraryDriver::is_not_run);
+    is_comparison && absent(libraries).next().is_none()
+}
+
+/// Returns `true` if the driver has a valid sample.
+fn is_measured(libraries: &Libraries, driver: &LibraryDriver) -> bool {
+    let mut samples = libraries.samples.iter();
+    samples.any(|sample| sample.driver == driver.name && sample.invalid.is_empty())
 }
 
 /// One cell and its results.

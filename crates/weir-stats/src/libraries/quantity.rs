@@ -53,7 +53,7 @@ macro_rules! quantities {
 }
 
 /// All quantities, in the order of tables. A sample has those of its operation.
-pub static QUANTITIES: [Quantity; 15] = quantities! {
+pub static QUANTITIES: [Quantity; 16] = quantities! {
     "delivered_us" "first send to last delivery report", time true, |it| it.delivered_us;
     "send_us" "first send to return of the last", time true, |it| it.send_us;
     "create_us" "making the messages", time true, |it| it.create_us;
@@ -72,11 +72,13 @@ pub static QUANTITIES: [Quantity; 15] = quantities! {
     "cpu_us_per_record" "CPU time per record", time false, |it| per_record(Some(it.cpu_us), it);
     "drain_cpu_us_per_record" "CPU time per record, first record to last", time false,
         |it| per_record(it.drain_cpu_us, it);
+    "jni_calls_per_record" "calls into the Java VM per record", time false,
+        |it| per_record(it.jni_calls.map(|calls| calls as f64), it);
 };
 
-fn per_record(cpu_us: Option<f64>, sample: &LibrarySample) -> Option<f64> {
-    let cpu_us = cpu_us.filter(|_| sample.records > 0)?;
-    Some(cpu_us / sample.records as f64)
+fn per_record(sum: Option<f64>, sample: &LibrarySample) -> Option<f64> {
+    let sum = sum.filter(|_| sample.records > 0)?;
+    Some(sum / sample.records as f64)
 }
 
 #[cfg(test)]
@@ -90,6 +92,7 @@ mod tests {
             drain_us: Some(80.0),
             first_us: Some(f64::NAN),
             cpu_us: 500.0,
+            jni_calls: Some(250),
             records: 100,
             latency: Some(Distribution {
                 count: 6,
@@ -105,6 +108,7 @@ mod tests {
         assert_eq!(of("delivered_us"), None);
         assert_eq!(of("cpu_us_per_record"), Some(5.0));
         assert_eq!(of("drain_cpu_us_per_record"), None);
+        assert_eq!(of("jni_calls_per_record"), Some(2.5));
         assert_eq!(of("latency_mean_us"), Some(15.0));
         assert_eq!(of("latency_p50_us"), Some(10.0));
         assert_eq!(of("latency_p99_us"), None, "six values are too few");

@@ -34,6 +34,7 @@ fn libraries(profile: &str, drivers: &[&str], cells: Vec<LibraryCell>) -> Librar
         drivers: drivers.iter().map(|name| driver(name)).collect(),
         cells,
         samples: Vec::new(),
+        distributions_file: None,
         aa_test: false,
     }
 }
@@ -82,15 +83,25 @@ fn ratios_refer_to_first_measured_library() {
     all.drivers[0].failed = Some("no compiler".to_owned());
     assert_eq!(
         verdict(&all),
-        "Compared with java: other slower in 1 of 1 cell. Failed: gone."
+        "Compared with java: other slower in 1 of 1 cell. Requested, but took no part: gone."
     );
-    all.samples.retain(|sample| sample.repetition < 3);
-    assert!(verdict(&all).contains("other without an interval in 1 of 1 cell"));
-    all.samples.clear();
+    assert!(!is_complete(&all));
+    let mut without = all.clone();
+    without.drivers[0].optional = true;
+    assert!(!is_complete(&without), "it started");
+    without.drivers[0].library.clear();
+    assert!(is_complete(&without));
     assert_eq!(
-        verdict(&all),
-        "Nothing was measured except gone. Failed: gone."
+        verdict(&without),
+        "Compared with java: other slower in 1 of 1 cell. Not run here: gone."
     );
+    without.drivers.pop();
+    assert!(!is_complete(&without), "nothing to compare with");
+    all.samples.retain(|sample| sample.repetition < 3);
+    assert!(verdict(&all).contains("other not decided (too few repetitions) in 1 of 1 cell"));
+    all.samples.clear();
+    let nothing = "Nothing was measured except gone. Requested, but took no part: gone, ";
+    assert!(verdict(&all).starts_with(nothing), "{}", verdict(&all));
 }
 
 #[test]

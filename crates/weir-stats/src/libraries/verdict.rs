@@ -1,15 +1,29 @@
 //! A one-sentence verdict for each library.
 
-use super::{VerdictCounts, aa_test, cells, count_verdicts, reference};
-use crate::run::Libraries;
+use super::{VerdictCounts, aa_test, absent, cells, count_verdicts, reference};
+use crate::run::{Libraries, LibraryDriver};
 
 /// Returns the verdict of the run on each library; for an A/A test, the coverage.
 pub fn verdict(libraries: &Libraries) -> String {
     let Some(first) = reference(libraries) else {
         return "No library was measured.".to_owned();
     };
+    let name = |driver: &'_ LibraryDriver| driver.name.clone();
+    let absent: Vec<String> = absent(libraries).map(name).collect();
+    let not_run = libraries.drivers.iter().filter(|it| it.is_not_run());
+    let not_run: Vec<String> = not_run.map(name).collect();
+    let mut absence = String::new();
+    if !absent.is_empty() {
+        absence.push_str(&format!(
+            " Requested, but took no part: {}.",
+            absent.join(", ")
+        ));
+    }
+    if !not_run.is_empty() {
+        absence.push_str(&format!(" Not run here: {}.", not_run.join(", ")));
+    }
     if libraries.aa_test {
-        return aa_verdict(libraries);
+        return aa_verdict(libraries) + &absence;
     }
     let cells = cells(libraries);
     let others = libraries.drivers.iter().filter(|it| it.name != first.name);
@@ -20,7 +34,9 @@ pub fn verdict(libraries: &Libraries) -> String {
         })
         .collect();
     let failed = libraries.drivers.iter().filter(|it| it.failed.is_some());
-    let failed: Vec<&str> = failed.map(|driver| driver.name.as_str()).collect();
+    let failed: Vec<String> = failed.map(name).collect();
+    let is_missing = |name: &String| absent.contains(name) || not_run.contains(name);
+    let failed: Vec<String> = failed.into_iter().filter(|it| !is_missing(it)).collect();
     let mut text = match verdicts.is_empty() {
         true => format!("Nothing was measured except {}.", first.name),
         false => format!("Compared with {}: {}.", first.name, verdicts.join("; ")),
@@ -28,7 +44,7 @@ pub fn verdict(libraries: &Libraries) -> String {
     if !failed.is_empty() {
         text.push_str(&format!(" Failed: {}.", failed.join(", ")));
     }
-    text
+    text + &absence
 }
 
 fn in_words(tally: &VerdictCounts) -> String {
@@ -36,7 +52,7 @@ fn in_words(tally: &VerdictCounts) -> String {
         "faster",
         "slower",
         "not shown to differ",
-        "without an interval",
+        "not decided (too few repetitions)",
     ];
     let parts = tally.parts(words).into_iter();
     let parts: Vec<String> = parts

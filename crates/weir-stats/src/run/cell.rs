@@ -142,6 +142,19 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// Returns the sum of a value over all servers: the broker and what is between it and the
+    /// clients. Returns `None` if a value is missing.
+    pub fn of_servers(&self, pick: impl Fn(&RoleUsage) -> Option<f64>) -> Option<f64> {
+        let servers = ["broker", "gateway", "proxy", "floor"];
+        let roles = self.roles.iter();
+        let usages = roles.filter(|usage| servers.contains(&usage.role.as_str()));
+        let mut usages = usages.peekable();
+        usages.peek()?;
+        usages.map(pick).sum()
+    }
+}
+
 /// Replaces everything except letters and digits, because the name becomes part of a path.
 fn file_name(text: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,4 +1,4 @@
-//! Results computed from several metrics or cells.
+//! Results that are computed from several metrics or cells.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,6 @@ pub struct Derived {
 pub enum DerivedFrom {
     /// Measured directly in a cell.
     Measured,
-    /// Computed from lower cells.
+    /// Extrapolated from cells at lower load.
     Computed,
 }

@@ -2,7 +2,8 @@
 //! statistics are computed from these.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::ser::Error as _;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Comparison of client libraries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,8 +15,15 @@ pub struct Libraries {
     /// Planned cells, in the order in which they ran.
     pub cells: Vec<LibraryCell>,
     /// Samples by cell, repetition and driver, in the order in which they ran. Also in
-    /// `libraries.jsonl` in the run directory, one per line.
+    /// `libraries.jsonl.gz` in the run directory, one per line.
+    #[serde(serialize_with = "one_per_line")]
+    #[schemars(with = "Vec<LibrarySample>")]
     pub samples: Vec<LibrarySample>,
+    /// File in the run directory with the complete distributions of the samples. The distributions
+    /// in `samples` then have only the pairs of the median, the 99th percentile and the maximum.
+    /// `null` if `samples` has the complete distributions.
+    #[serde(default)]
+    pub distributions_file: Option<String>,
     /// `true` for an A/A test (`--aa-test`): all drivers use the same library, so no difference is
     /// expected.
     pub aa_test: bool,
@@ -46,6 +54,10 @@ pub struct LibraryDriver {
     /// Reason why the driver did not start or was removed (missing toolchain, crash, timeout,
     /// impossible result); otherwise `null`.
     pub failed: Option<String>,
+    /// `true` for a library of the built-in plan that the command did not name. If it cannot run on
+    /// this machine, the run is complete without it.
+    #[serde(default)]
+    pub optional: bool,
 }
 
 impl LibraryDriver {
@@ -53,6 +65,11 @@ impl LibraryDriver {
     pub fn version(&self) -> (String, String) {
         let library = format!("{} {}", self.library, self.library_version);
         (self.name.clone(), library)
+    }
+
+    /// Returns `true` if it was not required and never started.
+    pub fn is_not_run(&self) -> bool {
+        self.optional && self.library.is_empty()
     }
 
     /// Returns `true` if the CPU cost was stable after the warm-up, or no warm-up was requested.
@@ -119,39 +136,57 @@ pub struct LibrarySample {
     /// Fraction of the machine's CPU time used by processes other than the broker, the drivers and
     /// this program, including other guests of the host. Covers at least half a second and ends
     /// with this repetition. `null` if the broker's process is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_processes_share: Option<f64>,
     /// `true` if `other_processes_share` is above 0.10.
     pub noisy: bool,
     /// Produce and roundtrip: time from `t0` to `t1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_us: Option<f64>,
     /// Produce and roundtrip: time from `t0` to `t2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_us: Option<f64>,
     /// Produce in the legacy profile: time spent creating records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create_us: Option<f64>,
     /// Produce in the legacy profile: time spent in send calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_calls_us: Option<f64>,
     /// Consume: time from `s0` to `s1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join_us: Option<f64>,
     /// Consume: time from `s1` to `s2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_us: Option<f64>,
     /// Consume: time from `s2` to `s3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_us: Option<f64>,
     /// Consume: time from `s1` to `s3`; in the legacy profile, from `s1` to `s4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub legacy_us: Option<f64>,
     /// Consume in the legacy profile: time from `s3` to `s4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit_us: Option<f64>,
     /// Roundtrip: time from `t0` to `r1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roundtrip_us: Option<f64>,
     /// Roundtrip with an open loop: records sent per second of the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub achieved_per_s: Option<f64>,
     /// Roundtrip: time from the due time (burst: creation time) to receipt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Distribution>,
     /// Roundtrip with an open loop: time of the send call minus due time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Distribution>,
     /// CPU time of the driver process between its first and last mark.
     pub cpu_us: f64,
     /// Consume: CPU time between `s2` and `s3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_cpu_us: Option<f64>,
+    /// Number of calls from the driver's runtime into a Java VM, if the driver reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jni_calls: Option<u64>,
     /// Number of records delivered or read.
     pub records: u64,
     /// Total size of their keys and values, in bytes.
@@ -159,10 +194,13 @@ pub struct LibrarySample {
     /// Number of records that were not delivered correctly.
     pub failed: u64,
     /// Maximum resident memory of the process during the repetition, in KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rss_kb: Option<u64>,
     /// Maximum observed number of threads of the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u64>,
     /// Managed heap after the repetition, in KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heap_kb: Option<u64>,
 }
 
@@ -198,6 +236,16 @@ impl Distribution {
     pub fn mean_us(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_us as f64 / self.count as f64)
     }
+}
+
+/// Serializes each sample without line breaks, so that an indented file has one line for each.
+fn one_per_line<S: Serializer>(
+    samples: &[LibrarySample],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let lines = samples.iter().map(serde_json::value::to_raw_value);
+    let lines: Result<Vec<_>, _> = lines.collect();
+    lines.map_err(S::Error::custom)?.serialize(serializer)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 
 mod cell;
 mod comparison;
+mod confidence;
 mod environment;
 mod experiment;
 mod find_max;
@@ -21,11 +22,14 @@ mod latency;
 mod libraries;
 mod quality;
 mod repetitions;
+mod threshold;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::answer::Headline;
 
 pub use cell::{
     Cell, CellStatus, DeliveryTotals, Fairness, RoleUsage, STAGE_PUBLISH_ACK, STAGE_RESPONSE,
@@ -34,6 +38,7 @@ pub use cell::{
 pub use comparison::{
     Comparison, ComparisonSide, ComparisonSubject, MetricComparison, SubjectComparison, Verdict,
 };
+pub use confidence::{Confidence, ConfidenceLevel};
 pub use environment::{
     ClockInfo, ClockMode, Machine, Placement, ReferenceFigures, ReferenceRow, Setting, SettingGroup,
 };
@@ -45,9 +50,10 @@ pub use libraries::{
 };
 pub use quality::{GeneratorCost, MachineUsage, NoisySpan, Steadiness};
 pub use repetitions::Repetitions;
+pub use threshold::{ThresholdCounts, ThresholdResult, ThresholdStatus};
 
 /// Value of [`Run::schema`] that this version writes and reads.
-pub const SCHEMA: &str = "weir.run/2";
+pub const SCHEMA: &str = "weir.run/3";
 /// Name of the file in a run directory.
 pub const FILE_NAME: &str = "run.json";
 
@@ -77,7 +83,15 @@ pub struct Run {
     pub weir_version: String,
     /// Outcome of the whole run; determines the exit code.
     pub outcome: RunOutcome,
-    /// Verdict in one or two sentences; first line of every report.
+    /// How far the results can be relied on.
+    pub confidence: Confidence,
+    /// Answer to the question in one sentence; first line of every report.
+    #[serde(default)]
+    pub answer: String,
+    /// The number of the answer, for trends over several runs.
+    #[serde(default)]
+    pub headline: Option<Headline>,
+    /// Verdict on each subject.
     pub verdict: String,
     /// Declared limits and their results.
     #[serde(default)]
@@ -125,33 +139,17 @@ pub struct Run {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// A complete run within all limits.
+    /// A complete run. No threshold failed; it may be that none was checked.
     #[default]
-    Passed,
-    /// A complete run beyond a limit.
+    Complete,
+    /// A complete run that failed at least one threshold.
     ThresholdFailed,
+    /// A run in which a requested subject took no part: the comparison is not the requested one.
+    Incomplete,
     /// A failure of the benchmarking tool: the results do not describe the system under test.
     Invalid,
     /// A run stopped by the user; measurements until then are valid.
     Interrupted,
-}
-
-/// Result of one declared limit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ThresholdResult {
-    /// Limit as declared, for example `gateway.cpu_us_per_delivered / floor.cpu_us_per_delivered <=
-    /// 1.35`.
-    pub expression: String,
-    /// Cells to which the limit applies, for example `10000 clients`.
-    pub scope: String,
-    /// Measured value; `null` if it could not be measured.
-    pub actual: Option<f64>,
-    /// Value of the limit.
-    pub limit: f64,
-    /// Unit of both values; `x` for a ratio.
-    pub unit: String,
-    /// `true` if the limit was met. A missing value does not meet a limit.
-    pub passed: bool,
 }
 
 /// Raw file in the run directory.

@@ -38,7 +38,10 @@ pub(crate) fn run() -> Run {
         finished_utc: crate::utc::rfc3339(60),
         command_line: vec!["weir".into()],
         weir_version: "0.1.0".into(),
-        outcome: RunOutcome::Passed,
+        outcome: RunOutcome::Complete,
+        confidence: Confidence::default(),
+        answer: "a".into(),
+        headline: None,
         verdict: "v".into(),
         thresholds: vec![],
         machine: Machine::default(),
@@ -78,11 +81,11 @@ fn architectures_are_named_once() {
 
 #[test]
 fn other_schema_is_reported() {
-    let text = run().to_json().replace(SCHEMA, "weir.run/3");
+    let text = run().to_json().replace(SCHEMA, "weir.run/9");
     let error = Run::from_json(&text).unwrap_err().to_string();
     assert_eq!(
         error,
-        r#"run file has schema "weir.run/3", this version reads "weir.run/2""#
+        r#"run file has schema "weir.run/9", this version reads "weir.run/3""#
     );
     assert!(Run::from_json("[1]").is_err());
     assert!(Run::from_json("{}").is_err());

@@ -72,7 +72,7 @@ pub fn parse_http_request<'a>(
     parse_named(name, body, &defaults, sink);
 }
 
-/// Values for lines without a session.
+/// Values from the query of an HTTP request; they apply to lines without their own.
 struct Defaults<'a> {
     version: Option<Version>,
     session: Option<SessionRef<'a>>,
@@ -119,8 +119,8 @@ fn create_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<
     Ok(Request::CreateSession(create))
 }
 
-/// Reads a control request inside `create_session`. Its `LS_reqId`, `LS_session` and `LS_ack` are
-/// ignored, and any error refuses the whole request with code 64.
+/// Reads a control request that a client combined with `create_session`. Its `LS_reqId`,
+/// `LS_session` and `LS_ack` are ignored, and any error refuses the whole request with code 64.
 fn combo_control<'a>(params: &mut LineParams<'a>) -> Result<Control<'a>, RequestFault> {
     let failed = |fault: RequestFault| {
         let code = SessionCode::COMBO_CONTROL_FAILED;

@@ -3,7 +3,7 @@
 
 /// Seconds of unused bandwidth that a session may accumulate.
 const BURST_SHARE: f64 = 0.25;
-/// Maximum delay of a timer that does not postpone the next update.
+/// Maximum delay of a timer, in microseconds, that does not postpone the next update.
 const SLACK_US: u64 = 20_000;
 /// Maximum wait of any limit, one year, so that sums never overflow.
 const WAIT_MAX_MS: f64 = 31_536_000_000.0;
@@ -91,7 +91,7 @@ impl FrequencyTimer {
         self.next_us = from_us.saturating_add(period_us);
     }
 
-    /// Limits the wait to one period from now, after the period became shorter.
+    /// Shortens the wait to one period from now at most. Call it when the period became shorter.
     pub fn cut(&mut self, period_us: u64, now_ms: u64) {
         let limit = now_ms.saturating_mul(1_000).saturating_add(period_us);
         self.next_us = self.next_us.min(limit);

@@ -87,11 +87,11 @@ pub struct Session<H = ()> {
     keepalive_ms: u32,
     /// Time without a request until the client counts as inactive; `u32::MAX` without a limit.
     inactivity_limit_ms: u32,
-    /// The connection is a polling one, which only carries data.
+    /// `true` if the client polls. Such connections carry only data, no `PROBE` and no `SYNC`.
     polling: bool,
     /// Bandwidth limit in kbps; infinite without a limit.
     bandwidth_kbps: f32,
-    /// The client requested no `CONS` for the whole session.
+    /// `true` if the client requested no `CONS` for the whole session.
     without_cons: bool,
     /// Active subscriptions, sorted by id.
     subscriptions: SmallVec<[Subscription<H>; 1]>,

@@ -2,15 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use weir_bench::libraries::{self, LibrariesPlan};
+use weir_bench::libraries::{self, CellList, LibrariesPlan};
 use weir_bench::plan::{AnyPlan, Plan, PlanEstimate, Valid};
 use weir_bench::{Finished, Observer as _, overhead, sweep};
+use weir_load::kafka::command_line;
 use weir_report::RunData;
 use weir_stats::compare::NamedRun;
 
+use crate::cmd::bench_check_driver::{self, CheckDriverArgs};
 use crate::cmd::bench_common::{
     RunOptions, failure, load_plan, print_files, print_result, write_report,
 };
@@ -44,6 +47,11 @@ pub(crate) enum BenchCommand {
     ///
     /// Several runs are also shown side by side.
     Report(ReportArgs),
+    /// Check that a driver of a client library follows the protocol
+    ///
+    /// Runs every command of docs/drivers.md on a real broker and prints one line per check. The
+    /// exit code is 1 if the driver deviates.
+    CheckDriver(CheckDriverArgs),
     /// Run the built-in librdkafka driver on standard input and output
     ///
     /// Uses the driver protocol of docs/drivers.md. Plans start this driver themselves; it is also
@@ -88,6 +96,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
         BenchCommand::Compare(args) => bench_compare::run(&args),
         BenchCommand::FindMax(args) => bench_find_max::run(&args),
         BenchCommand::Report(args) => report(args),
+        BenchCommand::CheckDriver(args) => bench_check_driver::run(&args),
         BenchCommand::Driver => driver(),
     }
 }
@@ -102,6 +111,9 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
                 baseline,
             } = args.of()?;
             baseline.read()?;
+            if values.topic.is_some() {
+                common.run.require_cluster("--topic")?;
+            }
             let plan = common.apply(&plan, values)?;
             let time = PlanEstimate::of_sweep(&plan).time;
             let finished = common.run.execute(Some(time), |options, progress, stop| {
@@ -110,7 +122,8 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
             baseline.finish(&common.run, finished)
         }
         AnyPlan::Overhead(plan) => {
-            let args: OverheadArgs = args.of()?;
+            let mut args: OverheadArgs = args.of()?;
+            args.values.producer = args.common.run.kafka.client.without_connection();
             let plan = args.common.apply(&plan, args.values)?;
             let (run, time) = (&args.common.run, plan.estimated_time());
             let finished = run.execute(Some(time), |options, progress, stop| {
@@ -132,18 +145,52 @@ fn run_libraries(args: LibrariesArgs, plan: &Valid<LibrariesPlan>) -> Result<Exi
     let common = &args.common;
     let is_long = !common.quick && args.values.time_limit.is_none();
     let plan = common.apply(plan, args.values)?;
-    let finished = common.run.execute(None, |options, progress, stop| {
-        if is_long {
-            let text = "a full comparison takes hours; --time-limit DURATION skips the last cells";
-            progress.note(text);
-        }
-        libraries::run(&plan, options, args.resume.as_deref(), progress, stop)
-    })?;
+    let list = libraries::list_cells(&plan).map_err(|error| failure(error, &NEVER))?;
+    if args.list_cells {
+        print_cells(&list);
+        return Ok(Exit::Success);
+    }
+    let finished = common
+        .run
+        .execute(Some(list.time), |options, progress, stop| {
+            if is_long && list.time > LONG_RUN {
+                let text =
+                    "--list-cells shows the cells; --time-limit DURATION skips the last ones";
+                progress.note(text);
+            }
+            libraries::run(&plan, options, args.resume.as_deref(), progress, stop)
+        })?;
     Ok(common.run.print(&finished, print_result))
+}
+
+/// Prints one line per cell: its name, and its estimated time or the reason why it is skipped.
+fn print_cells(list: &CellList) {
+    for (cell, time) in &list.cells {
+        match &cell.skipped {
+            Some(reason) => println!("{:<30} skipped: {reason}", cell.name),
+            None => println!(
+                "{:<30} {:>3} repetitions {:>8.0} s",
+                cell.name,
+                cell.repetitions,
+                time.as_secs_f64().ceil()
+            ),
+        }
+    }
+    let run = list.cells.iter().filter(|(cell, _)| cell.skipped.is_none());
+    println!(
+        "{} of {} cells run, with {} drivers: about {:.0} minutes (estimated)",
+        run.count(),
+        list.cells.len(),
+        list.drivers,
+        (list.time.as_secs_f64() / 60.0).ceil()
+    );
 }
 
 fn run_clients(mut args: ClientsArgs, plan: &Valid<Plan>) -> Result<Exit, Failure> {
     args.baseline.read()?;
+    if args.values.topic.is_some() {
+        args.common.run.require_cluster("--topic")?;
+    }
     // A warm-up given on the command line is not extended.
     args.values.warm_up_max = args.values.warm_up;
     let mut plan = args.common.apply(plan, args.values)?;
@@ -208,7 +255,7 @@ fn driver() -> Result<Exit, Failure> {
 }
 
 fn import(args: &ImportArgs) -> Result<Exit, Failure> {
-    let command_line: Vec<String> = std::env::args().collect();
+    let command_line = command_line();
     let stop = AtomicBool::new(false);
     let finished = weir_bench::import(&args.files, &args.out, &command_line);
     let finished = finished.map_err(|error| failure(error, &stop))?;
@@ -224,6 +271,9 @@ fn import(args: &ImportArgs) -> Result<Exit, Failure> {
 fn report(args: ReportArgs) -> Result<Exit, Failure> {
     for dir in &args.dirs {
         weir_report::write_all(dir)?;
+        if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            weir_report::write_index(parent)?;
+        }
     }
     let (dir, data) = match args.dirs.as_slice() {
         [dir] => (dir.clone(), RunData::read(dir)?),
@@ -237,3 +287,7 @@ fn report(args: ReportArgs) -> Result<Exit, Failure> {
     print_result(&Finished { dir, run: data.run });
     Ok(Exit::Success)
 }
+
+/// A command that was not interrupted.
+static NEVER: AtomicBool = AtomicBool::new(false);
+const LONG_RUN: Duration = Duration::from_secs(3600);

@@ -9,7 +9,8 @@ use anyhow::Context as _;
 use clap::Args;
 use weir_bench::plan::{AnyPlan, BUILT_IN, Plan, PlanText, Valid};
 use weir_bench::{BenchError, BenchOptions, Finished};
-use weir_stats::run::{Run, RunOutcome};
+use weir_load::kafka::{KafkaArgs, command_line};
+use weir_stats::run::{ConfidenceLevel, Run, RunOutcome};
 
 use crate::cmd::bench_progress::BenchProgress;
 use crate::cmd::terminal;
@@ -28,16 +29,19 @@ pub(crate) struct CommonArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("bootstrap", |arg| arg.help(BOOTSTRAP_HELP)))]
 pub(crate) struct RunOptions {
-    /// Bootstrap servers of a running cluster [default: a broker started for the run]
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) bootstrap: Option<String>,
+    #[command(flatten)]
+    pub(crate) kafka: KafkaArgs,
     /// Parent directory of the run directory
     #[arg(long, value_name = "DIR", default_value = "weir-runs")]
     pub(crate) out: PathBuf,
     /// Print the content of run.json instead of the result
     #[arg(long)]
     pub(crate) json: bool,
+    /// Exit with code 4 unless the run is conclusive: repeated, undisturbed, with enough samples
+    #[arg(long)]
+    pub(crate) require_conclusive: bool,
 }
 
 type RunResult = Result<Finished, BenchError>;
@@ -78,12 +82,24 @@ impl RunOptions {
         estimate
             .into_iter()
             .for_each(|time| progress.announce(time));
-        let options = options(&self.out, self.bootstrap.clone())?;
+        let options = options(&self.out, &self.kafka)?;
         let result = run(&options, &mut progress, &stop);
         progress.end();
         let finished = result.map_err(|error| failure(error, &stop))?;
         write_report(&finished)?;
         Ok(finished)
+    }
+
+    /// Returns an error if an option needs a running cluster and none is given.
+    pub(crate) fn require_cluster(&self, option: &str) -> Result<(), Failure> {
+        let (servers, _) = self.kafka.read()?;
+        match servers {
+            Some(_) => Ok(()),
+            None => Err(Failure::usage(format!(
+                "{option} needs a running cluster: add --bootstrap, or bootstrap.servers in \
+                 --kafka-config"
+            ))),
+        }
     }
 
     /// Prints `run.json` if requested, otherwise calls `show`, and returns the exit code.
@@ -92,7 +108,7 @@ impl RunOptions {
             true => print!("{}", finished.run.to_json()),
             false => show(finished),
         }
-        exit_of(finished.run.outcome)
+        exit_of(&finished.run, self.require_conclusive)
     }
 }
 
@@ -127,18 +143,24 @@ pub(crate) fn load_clients_plan(name: &str) -> Result<Valid<Plan>, Failure> {
 }
 
 /// Returns the options of a run whose child processes run this executable.
-pub(crate) fn options(out: &Path, bootstrap: Option<String>) -> Result<BenchOptions, Failure> {
+pub(crate) fn options(out: &Path, kafka: &KafkaArgs) -> Result<BenchOptions, Failure> {
+    let (bootstrap, client) = kafka.read()?;
     let exe = std::env::current_exe().context("cannot determine the path of the own executable");
     Ok(BenchOptions {
         out: out.to_owned(),
         bootstrap,
+        client,
         exe: exe.or_exit(Exit::Instrument)?,
-        command_line: std::env::args().collect(),
+        command_line: command_line(),
     })
 }
 
 pub(crate) fn write_report(finished: &Finished) -> Result<(), Failure> {
-    let written = weir_report::write_all(&finished.dir).map(|_| ());
+    let written = weir_report::write_all(&finished.dir);
+    let parent = finished.dir.parent().unwrap_or_else(|| Path::new("."));
+    let written = written
+        .and_then(|_| weir_report::write_index(parent))
+        .map(|_| ());
     let written = written.context("report not written; the results are in the run directory");
     written.or_exit(Exit::Instrument)
 }
@@ -157,6 +179,9 @@ pub(crate) fn print_result(finished: &Finished) {
 pub(crate) fn print_files(finished: &Finished) {
     println!("report  {}", finished.dir.join("report.html").display());
     println!("raw     {}", finished.dir.display());
+    if let Some(parent) = finished.dir.parent() {
+        println!("history {}", parent.join(weir_report::INDEX_FILE).display());
+    }
 }
 
 fn print_notes(run: &Run) {
@@ -167,10 +192,19 @@ fn print_notes(run: &Run) {
     }
 }
 
-pub(crate) fn exit_of(outcome: RunOutcome) -> Exit {
-    match outcome {
-        RunOutcome::Passed => Exit::Success,
+/// Returns the exit code of a run. A failed threshold has priority over insufficient confidence:
+/// it was measured.
+fn exit_of(run: &Run, require_conclusive: bool) -> Exit {
+    match run.outcome {
+        RunOutcome::Complete if run.confidence.level == ConfidenceLevel::NotUsable => {
+            Exit::Instrument
+        }
+        RunOutcome::Complete if require_conclusive && !run.confidence.is_conclusive() => {
+            Exit::Instrument
+        }
+        RunOutcome::Complete => Exit::Success,
         RunOutcome::ThresholdFailed => Exit::Threshold,
+        RunOutcome::Incomplete => Exit::Unreachable,
         RunOutcome::Invalid => Exit::Instrument,
         RunOutcome::Interrupted => Exit::Interrupted,
     }
@@ -194,5 +228,35 @@ fn terminal_width() -> usize {
     columns.or_else(detected).unwrap_or(DEFAULT_WIDTH)
 }
 
+pub(crate) const BOOTSTRAP_HELP: &str =
+    "Bootstrap servers of a running cluster [default: a broker started for the run]";
 /// Wide enough for the whole table.
 const DEFAULT_WIDTH: usize = 140;
+
+#[cfg(test)]
+mod tests {
+    use weir_stats::run::Confidence;
+
+    use super::*;
+
+    #[test]
+    fn confidence_decides_the_exit_code_of_a_complete_run() {
+        let exit = |outcome, level, require_conclusive| {
+            let reasons = Vec::new();
+            let run = Run {
+                outcome,
+                confidence: Confidence { level, reasons },
+                ..Run::default()
+            };
+            exit_of(&run, require_conclusive)
+        };
+        use ConfidenceLevel::{Conclusive, Indicative, NotUsable};
+        let complete = RunOutcome::Complete;
+        assert_eq!(exit(complete, Conclusive, true), Exit::Success);
+        assert_eq!(exit(complete, Indicative, false), Exit::Success);
+        assert_eq!(exit(complete, Indicative, true), Exit::Instrument);
+        assert_eq!(exit(complete, NotUsable, false), Exit::Instrument);
+        let failed = RunOutcome::ThresholdFailed;
+        assert_eq!(exit(failed, Indicative, true), Exit::Threshold);
+    }
+}

@@ -20,7 +20,8 @@ pub(crate) struct ListArgs {
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
     let columns = terminal::size().columns.clamp(60, 100);
     for built_in in BUILT_IN {
-        let plan = AnyPlan::parse(built_in.text, built_in.file, &|_| None)?;
+        let text = built_in.text_with_bars()?;
+        let plan = AnyPlan::parse(&text, built_in.file, &|_| None)?;
         let quick = plan.quick(built_in.file)?;
         let (name, question) = plan.question();
         println!("{name}");
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
             println!("  full     some hours; select with --cells, for example 'produce.warm/*'");
         }
         if let Some(dir) = &args.export {
-            let plan = (built_in.file, built_in.text);
+            let plan = (built_in.file, text.as_str());
             for (file, text) in built_in.configs.iter().chain([&plan]) {
                 write(dir, file, text)?;
             }

@@ -80,6 +80,13 @@ pub(crate) struct LibrariesArgs {
     /// Directory of an interrupted run to resume; all other options must be the same
     #[arg(long, value_name = "RUN_DIR", conflicts_with = "out")]
     pub(crate) resume: Option<PathBuf>,
+    /// Print the cells that would run, with estimated times, and exit
+    #[arg(
+        long,
+        conflicts_with = "resume",
+        help_heading = "Options of client-libraries"
+    )]
+    pub(crate) list_cells: bool,
 }
 
 #[derive(Debug, Args)]
@@ -278,7 +285,8 @@ mod tests {
                 check::<LibrariesArgs>(&cli.args, &option),
             ];
             let expected = match option.get_id().as_str() {
-                "quick" | "out" | "json" | "bootstrap" | "repetitions" | "hold" => [true; 4],
+                "quick" | "out" | "json" | "bootstrap" | "kafka_config" | "kafka_properties"
+                | "repetitions" | "hold" | "require_conclusive" => [true; 4],
                 "baseline" | "aa" | "margin" | "metrics" | "fail_on" | "topic" | "drain" => {
                     [true, true, false, false]
                 }
@@ -290,8 +298,8 @@ mod tests {
                     [false, true, false, false]
                 }
                 "records" | "kafka_tools" => [false, true, true, false],
-                "record_bytes" | "kafka_properties" | "subjects" | "external_proxies"
-                | "broker_port" => [false, false, true, false],
+                "record_bytes" | "subjects" | "external_proxies" | "broker_port"
+                | "repetitions_max" => [false, false, true, false],
                 _ => [false, false, false, true],
             };
             assert_eq!(own, expected, "{flag}");
@@ -317,7 +325,7 @@ mod tests {
         let words = "run proxy-overhead --rates 0 --kafka-property a=1 --kafka-property b=2";
         let cli = Cli::try_parse_from(words.split(' ')).unwrap();
         let args = cli.args.of::<OverheadArgs>().unwrap();
-        assert_eq!(args.values.producer.len(), 2);
+        assert_eq!(args.common.run.kafka.client.without_connection().len(), 2);
         assert_eq!((args.values.kafka_tools, args.common.quick), (None, false));
     }
 }

@@ -11,9 +11,11 @@ use crate::cmd::load_common::{
     ProgressDelta, ProgressDisplay, latency_source, print_deliveries, print_errors, row, time,
 };
 
+/// Events of the clients so far, for the progress line and the summary.
 pub(crate) struct ClientsProgress {
     display: ProgressDisplay,
     latencies: BTreeMap<LatencyTag, Histogram>,
+    /// First counters of the measured window; rates start from them.
     first: Option<WorkerProgress>,
     has_undecoded_intervals: bool,
 }
@@ -50,8 +52,8 @@ impl ClientsProgress {
         self.display.show(event, "clients are subscribed", status)
     }
 
-    /// Returns `true` if the results include delays of this tool or are incomplete, and prints
-    /// that.
+    /// Returns `true` if the results include delays of this tool or are incomplete. Prints the
+    /// reason.
     pub(crate) fn is_invalid(&self) -> bool {
         let remedy = "fewer clients, more agents";
         if self
@@ -68,6 +70,7 @@ impl ClientsProgress {
         self.has_undecoded_intervals
     }
 
+    /// Returns the increase of a counter per second since the start of the window.
     fn rate(&self, counter: &str) -> f64 {
         let (Some(last), now) = (self.first.clone(), self.display.last.clone()) else {
             return 0.0;
@@ -75,6 +78,7 @@ impl ClientsProgress {
         ProgressDelta { last, now }.per_s(counter)
     }
 
+    /// Prints the summary, as one line of JSON or as text.
     pub(crate) fn finish(&mut self, summary: &DeliverySummary, json: bool) {
         self.display.end();
         if json {
@@ -131,10 +135,10 @@ impl ClientsProgress {
         if let Some(source) = latency_source(summary).filter(|_| response.is_some()) {
             row("", source);
         }
-        fairness("p99 by client", &summary.client_p99_us, |us| {
+        print_spread("p99 by client", &summary.client_p99_us, |us| {
             time(us * 1000)
         });
-        fairness("updates each", &summary.client_deliveries, |n| {
+        print_spread("updates each", &summary.client_deliveries, |n| {
             n.to_string()
         });
         print_deliveries(summary, true);
@@ -180,7 +184,7 @@ fn spread_json(spread: &Spread) -> Value {
 }
 
 /// Prints the minimum, maximum and median of a metric over the clients.
-fn fairness(name: &str, spread: &Spread, text: impl Fn(u64) -> String) {
+fn print_spread(name: &str, spread: &Spread, text: impl Fn(u64) -> String) {
     let [Some(min), Some(median), Some(max)] = [spread.min(), spread.percentile(50), spread.max()]
     else {
         return;

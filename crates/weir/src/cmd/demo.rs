@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use weir_bench::LiveEndpoints;
 use weir_bench::plan::{Plan, Valid};
+use weir_load::kafka::KafkaArgs;
 use weir_stats::run::{Run, RunOutcome};
 
 use crate::cmd::bench_common::{self, RunOptions};
@@ -49,6 +50,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Exit, Failure> {
     }
 }
 
+/// Runs the built-in comparison with the small levels of its plan.
 fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
     // The demo may run on a small machine, so it checks no thresholds.
     let plan = bench_common::load_clients_plan("keyed")?;
@@ -68,9 +70,10 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
         levels.join(", "),
     );
     let run = RunOptions {
-        bootstrap: None,
+        kafka: KafkaArgs::default(),
         out: args.out.clone(),
         json: false,
+        require_conclusive: false,
     };
     let finished = run.execute(None, |options, progress, stop| {
         weir_bench::run(&plan, options, progress, stop)
@@ -80,11 +83,12 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
     Ok(exit_of(&finished.run))
 }
 
+/// Runs broker, gateway and producers of a built-in plan until a signal stops them.
 fn serve(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
     let plan = bench_common::load_clients_plan(name)?;
     let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
     let mut progress = BenchProgress::new(false);
-    let options = bench_common::options(&args.out, None)?;
+    let options = bench_common::options(&args.out, &KafkaArgs::default())?;
     let addresses = [args.listen, args.admin];
     let on_ready = |live: &LiveEndpoints| show(&plan, live);
     let result =
@@ -94,6 +98,7 @@ fn serve(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
+/// Prints what a client needs to connect.
 fn show(plan: &Plan, live: &LiveEndpoints) {
     println!(
         "\ngateway       http://{}  (ws://{0})\nadapter set   {}\ndata adapter  {}\n\
@@ -116,7 +121,8 @@ fn show(plan: &Plan, live: &LiveEndpoints) {
 /// Returns the exit code of a demo: success if each architecture has at least one valid level.
 fn exit_of(run: &Run) -> Exit {
     match run.outcome {
-        RunOutcome::Passed | RunOutcome::ThresholdFailed => Exit::Success,
+        RunOutcome::Complete | RunOutcome::ThresholdFailed => Exit::Success,
+        RunOutcome::Incomplete => Exit::Unreachable,
         RunOutcome::Invalid => Exit::Instrument,
         RunOutcome::Interrupted => Exit::Interrupted,
     }

@@ -5,7 +5,9 @@ mod config;
 mod explain;
 mod explain_text;
 mod record_file;
+mod registry_check;
 mod table;
+mod topic_check;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,10 +33,12 @@ pub(crate) enum GatewayCommand {
         curl http://127.0.0.1:8090/health/ready"
     )]
     Run(GatewayRunArgs),
-    /// Check a configuration without connecting to anything
+    /// Check a configuration and its schema registries
     ///
     /// Lists every parameter of every connection as honoured, ignored (with the reason) or refused
-    /// (with a remedy). The exit code is 2 if a parameter is refused.
+    /// (with a remedy). The exit code is 2 if a parameter is refused. Schema files are read. Each
+    /// schema registry is asked for the subjects of the mapped topics, unless --offline is given;
+    /// the exit code is 3 if one does not respond. Brokers are not contacted.
     #[command(
         after_help = "Example:\n  weir gateway check --adapters adapters.xml\n  \
         weir gateway check --adapters adapters.xml --strict --json"

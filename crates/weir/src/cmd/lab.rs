@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use weir_lab::{KAFKA_VERSION, Lab, LabOptions, LabStatus};
+use weir_lab::{KAFKA_VERSION, Lab, LabOptions, LabSecurity, LabStatus, RegistrySecurity};
 use weir_load::units::{parse_duration, parse_key_value};
 
 use crate::exit::{Exit, Failure, OrExit as _};
@@ -46,6 +47,19 @@ pub(crate) struct UpArgs {
     /// Maximum heap of each broker in MB
     #[arg(long, value_name = "MB", default_value_t = LabOptions::default().heap_mb)]
     heap_mb: u32,
+    /// Encryption and login of clients
+    #[arg(long, value_name = "MODE", value_parser = mode())]
+    #[arg(default_value_t = LabSecurity::Plaintext)]
+    security: LabSecurity,
+    /// Also start a schema registry (Apicurio Registry, Confluent-compatible API)
+    #[arg(long)]
+    registry: bool,
+    /// Registry over HTTPS
+    #[arg(long, requires = "registry")]
+    registry_tls: bool,
+    /// Registry with user and password
+    #[arg(long, requires = "registry")]
+    registry_basic_auth: bool,
     /// Broker property, added to or replacing those of the lab; repeatable
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_key_value)]
     properties: Vec<(String, String)>,
@@ -118,18 +132,24 @@ fn up(args: &UpArgs) -> Result<Exit, Failure> {
         detached: !args.foreground,
         heap_mb: args.heap_mb,
         properties: args.properties.clone(),
+        security: args.security,
+        registry: args.registry.then_some(RegistrySecurity {
+            tls: args.registry_tls,
+            basic_auth: args.registry_basic_auth,
+        }),
         jvm_arguments: args.jvm_arguments.clone(),
         second_listeners: Vec::new(),
         keep_data: args.keep_data,
         min_free_bytes: args.min_free_mb << 20,
         retry_classes: args.retry_classes,
         ready_timeout: args.ready_timeout,
+        ..LabOptions::default()
     };
     let mut lab = Lab::up(&options, &mut progress, &stop)?;
     if args.json {
         print_json(&weir_lab::status(Some(lab.dir()))?)?;
     } else {
-        print_ready(&lab, args);
+        print_ready(&lab, args)?;
     }
     if args.foreground {
         return wait(&mut lab, &stop);
@@ -194,7 +214,49 @@ fn status(args: &StatusArgs) -> Result<Exit, Failure> {
     })
 }
 
-fn print_ready(lab: &Lab, args: &UpArgs) {
+/// Returns the parser of security modes, with their names for `--help`.
+fn mode() -> impl TypedValueParser<Value = LabSecurity> {
+    PossibleValuesParser::new(LabSecurity::ALL.map(LabSecurity::name))
+        .try_map(|name| name.parse::<LabSecurity>())
+}
+
+/// Prints what clients of a secured lab need.
+fn print_security(lab: &Lab) -> Result<(), Failure> {
+    let config = lab.client_config();
+    if let Some(registry) = lab.registry() {
+        println!("  registry   {}", registry.url());
+        // The brokers may have another kind of security, whose settings name the authority.
+        if let Some(files) = registry.files().filter(|_| registry.uses_tls()) {
+            let authority = files.authority().pem();
+            println!("  registry CA {}", authority.display());
+        }
+        if registry.login().is_some() {
+            println!("  login      see user_password in {}", secrets(lab));
+        }
+    }
+    if lab.security() == LabSecurity::Plaintext {
+        return Ok(());
+    }
+    println!("  security   {}", lab.security());
+    println!("  settings   --kafka-config {}", config.display());
+    if let Some(endpoint) = lab.token_endpoint() {
+        println!("  tokens     {endpoint}");
+        let urls = "org.apache.kafka.sasl.oauthbearer.allowed.urls";
+        println!("  Java tools KAFKA_OPTS=-D{urls}={endpoint}");
+    }
+    let text = std::fs::read_to_string(&config).or_exit(Exit::Instrument)?;
+    println!("\n# {}\n{text}", config.display());
+    Ok(())
+}
+
+fn secrets(lab: &Lab) -> String {
+    let files = lab.security_files();
+    files.map_or_else(String::new, |files| {
+        files.secrets_file().display().to_string()
+    })
+}
+
+fn print_ready(lab: &Lab, args: &UpArgs) -> Result<(), Failure> {
     let already = if lab.was_running() { "already " } else { "" };
     let brokers = lab.brokers().len();
     println!(
@@ -215,6 +277,7 @@ fn print_ready(lab: &Lab, args: &UpArgs) {
         println!("  status     weir lab status{dir}");
         println!("  stop       weir lab down{dir}");
     }
+    print_security(lab)
 }
 
 fn print_status(status: &LabStatus) {
@@ -232,6 +295,11 @@ fn print_status(status: &LabStatus) {
         println!("  bootstrap  {}", status.bootstrap);
         println!("  uptime     {} s", status.uptime_seconds);
         println!("  clients    up to {} per broker", status.clients_max);
+        println!("  security   {}", status.security);
+        println!(
+            "  settings   --kafka-config {}",
+            status.client_config.display()
+        );
     }
     for broker in &status.brokers {
         let process = match broker.pid {
@@ -248,6 +316,21 @@ fn print_status(status: &LabStatus) {
         if !broker.problem.is_empty() {
             println!("             {}", broker.problem);
         }
+    }
+    print_servers(status);
+}
+
+fn print_servers(status: &LabStatus) {
+    for server in &status.servers {
+        let process = match (server.pid, server.ready) {
+            (Some(pid), true) => format!("pid {pid}"),
+            (Some(pid), false) => format!("pid {pid}, does not respond"),
+            (None, _) => "not running".to_owned(),
+        };
+        println!("  {}: port {}, {process}", server.name, server.port);
+    }
+    if let Some(url) = &status.registry_url {
+        println!("  registry   {url}");
     }
 }
 

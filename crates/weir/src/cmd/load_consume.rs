@@ -6,11 +6,13 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use weir_bench::sweep::consumer_row;
+use weir_kafka::KafkaSettings;
 use weir_load::clock::Clock;
 use weir_load::consumer::{
-    self, ConsumerClient, ConsumerOptions, LatencySource, LeanGroups, ScanOptions,
+    self, ConsumerClient, ConsumerOptions, LatencySource, LeanGroups, ScanOptions, ValueArgs,
 };
 use weir_load::delivery::DeliverySummary;
+use weir_load::kafka::KafkaArgs;
 use weir_load::units::{parse_count, parse_duration};
 use weir_stats::perf::CONSUMER_HEADER;
 
@@ -40,9 +42,8 @@ need --latency-from json:timestamp.";
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ConsumeArgs {
-    /// Kafka bootstrap servers
-    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
-    bootstrap: String,
+    #[command(flatten)]
+    kafka: KafkaArgs,
     /// Topic to read, starting at its end
     ///
     /// Every consumer reads all partitions, unless --group-members divides them.
@@ -96,12 +97,14 @@ pub(crate) struct ConsumeArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_count, default_value = "1048576",
           requires = "from_start")]
     fetch_size: u64,
-    /// Location of the due time in a record: header, text or json:MEMBER
+    /// Location of the due time: header, text, json:MEMBER, avro:FIELD, protobuf:FIELD
     ///
-    /// header: the stamp of `weir load produce`; text: the first 23 characters of the value;
-    /// json:MEMBER: a member of a JSON value.
+    /// header: the stamp of `weir load produce`; text: the first 23 characters of the value; the
+    /// others: a member or field of the value with a timestamp text, a Unix time or a stamp.
     #[arg(long, value_name = "SOURCE", default_value_t = LatencySource::Header)]
     latency_from: LatencySource,
+    #[command(flatten)]
+    values: ValueArgs,
     /// Time only records whose timestamp starts with PREFIX- (produce --mark)
     ///
     /// The other records are background load and are only checked.
@@ -136,7 +139,7 @@ impl ConsumeArgs {
         }
     }
 
-    fn options(&self, groups: Option<LeanGroups>) -> ConsumerOptions {
+    fn options(&self, kafka: &KafkaSettings, groups: Option<LeanGroups>) -> ConsumerOptions {
         // A number that does not fit exceeds the limits checked later.
         let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConsumerOptions {
@@ -144,12 +147,13 @@ impl ConsumeArgs {
             ramp_per_s: number(self.ramp),
             max_wait: self.max_wait,
             latency_from: self.latency_from.clone(),
+            values: self.values.clone(),
             marked_only: self.marked_only,
             // In a plan, records without a stamp are background load of other producers.
             record_timestamps: !self.output.output.worker,
             groups,
             published_report: self.output.interval(),
-            ..ConsumerOptions::new(&self.bootstrap, &self.topic, number(self.consumers))
+            ..ConsumerOptions::new(kafka, &self.topic, number(self.consumers))
         }
     }
 }
@@ -161,10 +165,11 @@ fn new_prefix() -> String {
 
 pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     let groups = args.groups().or_exit(Exit::Usage)?;
+    let kafka = args.kafka.settings()?;
     if args.from_start {
-        return scan(args, groups);
+        return scan(args, kafka, groups);
     }
-    let options = args.options(groups);
+    let options = args.options(&kafka, groups);
     if args.output.output.worker {
         return run_worker(|link| consumer::run(&options, link));
     }
@@ -187,9 +192,13 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     Ok(exit_for(&stop, args.duration.is_some()))
 }
 
-fn scan(args: &ConsumeArgs, groups: Option<LeanGroups>) -> Result<Exit, Failure> {
+fn scan(
+    args: &ConsumeArgs,
+    kafka: KafkaSettings,
+    groups: Option<LeanGroups>,
+) -> Result<Exit, Failure> {
     let options = ScanOptions {
-        bootstrap_servers: args.bootstrap.clone(),
+        kafka,
         topic: args.topic.clone(),
         messages: args.records,
         fetch_size_bytes: args.fetch_size,

@@ -23,6 +23,7 @@ yyyy-MM-dd HH:mm:ss.SSS in local time.
   json           one of 40 fruits; {timestamp, fstValue (512 characters), sndValue (the key),
                  intNum}
   json-extended  a fruit repeated to 500 characters; as json
+  json2          as json, with the stamp as member weir
   complex        one of 40 first names; {id, firstText ... fourthText (256 characters),
                  firstnumber, secondNumber ... fourthNumber, hobbies [3], timestamp};
                  each record changes one text and one number
@@ -31,6 +32,7 @@ yyyy-MM-dd HH:mm:ss.SSS in local time.
   json-members   one of 40 fruits; {timestamp, key, m0 ... m19 (24 characters)};
                  each record changes a tenth of the members
   random         no key; --size bytes, of which the share --entropy is random
+  avro, protobuf one of 40 fruits; a record of --schema, or one with the members of json2
   jsonkeyx       {timestamp, nameId, sndValue, intNum, names [1024; 998 is the id]};
                  as verycomplex
 
@@ -42,10 +44,15 @@ Arguments of the published generator, in its order:
 Unlike there, the due times of records do not depend on the broker, and no objects with old
 timestamps are sent first.
 
+json2, avro and protobuf name their schema in each value with --registry or --schema-id.
+
 Examples: loads of the published scenarios 1, 2 and 3
   weir load produce --topic LTest --kind base --producers 2 --pause 500ms --create-topic
   weir load produce --topic LTest --producers 10 --pause 100ms --duration 1m
-  weir load produce --topic LTest --kind complex --producers 10 --pause 100ms --duration 1m";
+  weir load produce --topic LTest --kind complex --producers 10 --pause 100ms --duration 1m
+Example: values of an own schema, registered as Orders-value
+  weir load produce --topic Orders --kind avro --schema orders.avsc --time-field created_at \
+    --registry http://127.0.0.1:8081 --rate 1k";
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -99,7 +106,7 @@ fn verdict(options: &ProducerOptions, summary: &ProduceSummary, stop: &AtomicBoo
             "weir: {} of {} records were not acknowledged by \"{}\"",
             summary.due - summary.acked.min(summary.due),
             summary.due,
-            options.bootstrap
+            options.kafka.servers()
         );
         return Exit::Unreachable;
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod bench;
+pub(crate) mod bench_check_driver;
 pub(crate) mod bench_common;
 pub(crate) mod bench_compare;
 pub(crate) mod bench_find_max;

@@ -1,4 +1,4 @@
-//! The life of a server command, from its start to its shutdown, and settings of its process.
+//! Life cycle of a server command, from start to shutdown, and limits of its process.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -17,21 +17,25 @@ use crate::signal;
 
 /// Interval at which the stop flag and the server are checked before the server is ready.
 const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The same interval afterwards. Each check costs as much as a few records.
+/// The same interval afterwards. Each check takes as much CPU time as delivering a few records.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Interval at which the reasons are logged why the server is not ready.
+/// Interval at which a server that is not ready logs the reasons.
 const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
+/// A running gateway or proxy.
 pub(super) trait Server {
     fn is_ready(&self) -> bool;
+    /// Logs the reasons why the server is not ready; nothing if it is.
     fn log_unready(&self);
+    /// Reads the certificate files again. Logs errors and then keeps the current certificates.
     fn reload_certificates(&self);
     /// Returns the content of the ready file except the process id.
     fn ready_file(&self) -> Value;
-    /// Returns the names of threads that did not end in time.
+    /// Shuts down gracefully. Returns the names of threads that did not end in time.
     fn shut_down(self) -> Vec<String>;
 }
 
+/// Signals received so far.
 pub(super) struct Signals {
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
@@ -47,8 +51,8 @@ impl Signals {
         })
     }
 
-    /// Registers SIGHUP if there are certificates. Without, SIGHUP of a closed terminal ends the
-    /// server as usual.
+    /// Registers SIGHUP if there are certificates. Otherwise SIGHUP, which a closing terminal
+    /// sends, ends the server as usual.
     pub(super) fn reload_if(&mut self, has_certificates: bool) -> Result<(), Failure> {
         if has_certificates {
             let reload = signal::reload_flag();

@@ -2,6 +2,7 @@
 
 mod gateway;
 mod proxy;
+mod registry;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -78,8 +78,9 @@ impl Drop for Browser {
 }
 
 /// Options: headless; no sandbox, which root cannot use and Weir's own pages do not need; no
-/// external requests; background pages run like visible ones.
-const OPTIONS: [&str; 17] = [
+/// external requests; background pages run like visible ones; no process for a page to come, whose
+/// start costs as much as that of a page in use.
+const OPTIONS: [&str; 18] = [
     "--headless",
     "--remote-debugging-port=0",
     "--no-sandbox",
@@ -96,6 +97,7 @@ const OPTIONS: [&str; 17] = [
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
+    "--disable-features=SpareRendererForSitePerProcess",
     // Trust the key of `weir-net/tests/tls/server.pem`, which is not signed by a known CA.
     "--ignore-certificate-errors-spki-list=QwEoYRPkmA6IuDBhqyObwC6oq2Cw/OT047oizyRIyWo=",
 ];

@@ -1,71 +1,54 @@
-//! One SDK client: a driver script of `conformance/` as a child process, and its events.
+//! One SDK client: a driver script of `conformance/`, its commands and its events.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
+use super::driver_process::{DriverProcess, IdleDrivers};
 use super::events::{DriverConfig, SdkEvent, Subscription, Update};
 use super::sdk::Sdk;
 use super::test_env::TEST_TIMEOUT;
 
-/// The running client; killed when dropped.
+/// The running client, which ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    child: Child,
-    stdin: ChildStdin,
-    events: Receiver<Result<SdkEvent, String>>,
+    /// `None` only while it is dropped.
+    process: Option<DriverProcess>,
+    /// Receives the process after the end of the client.
+    ended: Arc<IdleDrivers>,
 }
 
 impl Driver {
-    /// Starts the driver. Its events and the debug log of the SDK are stored in `dir`.
-    pub(crate) fn start(sdk: &Sdk, config: &DriverConfig, dir: &Path, number: u32) -> Result<Self> {
-        let log = File::create(dir.join(format!("sdk-{number}.log")))?;
-        let mut copy = File::create(dir.join(format!("events-{number}.jsonl")))?;
-        let mut child = sdk
-            .command()
-            .arg(serde_json::to_string(config)?)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .context("the SDK's driver did not start")?;
-        let stdin = child.stdin.take().context("the driver's stdin")?;
-        let stdout = child.stdout.take().context("the driver's stdout")?;
-        let (sender, events) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // The copy is only for debugging; the case continues without it.
-                let _ = writeln!(copy, "{line}");
-                let event = serde_json::from_str(&line).map_err(|e| format!("{e}: {line}"));
-                if sender.send(event).is_err() {
-                    return;
-                }
+    /// Starts a client, in a process of `idle` if there is one. Its events and the debug log of the
+    /// SDK are stored in `dir`. `ended` receives the process after the end of the client.
+    pub(crate) fn start(
+        (sdk, idle): (&Sdk, &IdleDrivers),
+        config: &DriverConfig,
+        (dir, number): (&Path, u32),
+        ended: &Arc<IdleDrivers>,
+    ) -> Result<Self> {
+        let process = match idle.take() {
+            None => DriverProcess::start(sdk, config, dir, number)?,
+            Some(mut process) => {
+                process.open(config, dir, number)?;
+                process
             }
-        });
+        };
         Ok(Self {
-            child,
-            stdin,
-            events,
+            process: Some(process),
+            ended: Arc::clone(ended),
         })
+    }
+
+    fn process(&self) -> &DriverProcess {
+        self.process.as_ref().expect("it is there until dropped")
     }
 
     /// Returns the next event within `timeout`, otherwise `None`.
     pub(crate) fn next_within(&self, timeout: Duration) -> Result<Option<SdkEvent>> {
-        match self.events.recv_timeout(timeout) {
-            Ok(event) => {
-                Ok(Some(event.map_err(|text| {
-                    anyhow!("a line not understood: {text}")
-                })?))
-            }
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => bail!("the driver ended"),
-        }
+        self.process().next_within(timeout)
     }
 
     /// Returns the next event that `wanted` accepts. Skips status changes and events that `also`
@@ -270,15 +253,17 @@ impl Driver {
     }
 
     fn command(&mut self, command: &serde_json::Value) -> Result<()> {
-        writeln!(self.stdin, "{command}").context("the driver reads no command")?;
-        Ok(self.stdin.flush()?)
+        let process = self.process.as_mut();
+        process.expect("it is there until dropped").command(command)
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // Both fail only if the process has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(mut process) = self.process.take() {
+            if process.close() {
+                self.ended.add(process);
+            }
+        }
     }
 }

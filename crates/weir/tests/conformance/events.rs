@@ -80,6 +80,8 @@ impl DriverConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum SdkEvent {
+    /// Last event of a client that the driver has ended, see [`super::driver_process`].
+    Closed,
     Status {
         status: String,
     },

@@ -7,12 +7,15 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::test_env::{Case, LOOK, TEST_TIMEOUT};
+use super::test_env::{Case, TEST_TIMEOUT};
+
+/// Interval at which the state of a page is polled; three processes take part in it.
+const PAGE_LOOK: Duration = Duration::from_millis(100);
 
 /// A tab with a separate profile, closed when dropped.
 #[derive(Debug)]
@@ -101,7 +104,7 @@ impl Page {
                 "{expression} stays {value}; {:?}",
                 self.seen.borrow().complaints
             );
-            thread::sleep(LOOK);
+            thread::sleep(PAGE_LOOK);
         }
     }
 

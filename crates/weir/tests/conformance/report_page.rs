@@ -186,9 +186,10 @@ fn write_run(directory: &Path) -> Result<()> {
 /// Returns a run with these members.
 fn run_of(parts: Value) -> Value {
     let mut run = json!({
-        "schema": "weir.run/2", "plan": "test", "title": HOSTILE, "question": HOSTILE,
+        "schema": "weir.run/3", "plan": "test", "title": HOSTILE, "question": HOSTILE,
         "started_utc": "2026-01-01T00:00:00Z", "finished_utc": "2026-01-01T00:01:00Z",
-        "command_line": ["weir", "bench", HOSTILE], "weir_version": "0", "outcome": "passed",
+        "command_line": ["weir", "bench", HOSTILE], "weir_version": "0", "outcome": "complete",
+        "confidence": {"level": "indicative", "reasons": [HOSTILE]},
         "verdict": HOSTILE, "warnings": [HOSTILE], "clock": { "mode": "same_host", "bound_ns": 0 },
         "machine": { "cpu_model": "test", "cpu_cores": 2, "memory_bytes": 1, "kernel": "",
         "os": "" },

@@ -195,6 +195,9 @@ fn run_case(env: &TestEnv, name: &'static str, run: Run) -> Result<(), String> {
     // A panic is a failure of this case only.
     let result = panic::catch_unwind(AssertUnwindSafe(|| run(&case)))
         .unwrap_or_else(|_| Err(anyhow!("the case panicked")));
+    if result.is_ok() {
+        case.release_drivers();
+    }
     result.map_err(|error| format!("{error:#}\n{}", tails(case.dir())))
 }
 

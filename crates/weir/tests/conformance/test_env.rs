@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use weir_kafka::{Admin, Producer, ProducerConfig};
 
 use super::driver::Driver;
+use super::driver_process::IdleDrivers;
 use super::events::{DriverConfig, Subscription};
 use super::gateway::GatewayProcess;
 use super::restarts::Restarts;
@@ -40,6 +41,8 @@ pub(crate) fn any_port() -> SocketAddr {
 
 /// State shared by all cases of one SDK.
 pub(crate) struct TestEnv {
+    /// Drivers of passed cases.
+    idle_drivers: IdleDrivers,
     pub(crate) sdk: Arc<Sdk>,
     /// Gateway of the cases that do not stop it.
     pub(crate) gateway: GatewayProcess,
@@ -63,14 +66,17 @@ impl TestEnv {
     ) -> Result<Self> {
         fs::create_dir_all(&dir)?;
         let topic = format!("conformance-{}-{}", std::process::id(), sdk.name());
-        let admin = Admin::connect(bootstrap, TEST_TIMEOUT)?;
+        let admin = Admin::connect(
+            &weir_kafka::KafkaSettings::plaintext(bootstrap),
+            TEST_TIMEOUT,
+        )?;
         for name in
             ["", "-whole", "-merge", "-commands", "-rows"].map(|end| format!("{topic}{end}"))
         {
             admin.create_topic(&name, 1, 1, &[])?;
         }
         let config = ProducerConfig {
-            bootstrap_servers: bootstrap.to_owned(),
+            kafka: weir_kafka::KafkaSettings::plaintext(bootstrap),
             ..Default::default()
         };
         let producer = Producer::start(&config, Box::new(|_| {}))?;
@@ -78,6 +84,7 @@ impl TestEnv {
         fs::write(&adapters, filled_in(ADAPTERS, bootstrap, &topic))?;
         let gateway = GatewayProcess::start(&dir, "gateway", &adapters, None, any_port())?;
         Ok(Self {
+            idle_drivers: IdleDrivers::default(),
             sdk,
             gateway,
             extended: None,
@@ -112,6 +119,7 @@ impl TestEnv {
             name,
             dir,
             started: AtomicU32::new(0),
+            ended_drivers: Arc::default(),
         })
     }
 }
@@ -122,6 +130,8 @@ pub(crate) struct Case<'a> {
     name: &'static str,
     dir: PathBuf,
     started: AtomicU32,
+    /// Drivers whose clients have ended; killed with the case unless it passes.
+    ended_drivers: Arc<IdleDrivers>,
 }
 
 impl Case<'_> {
@@ -236,7 +246,17 @@ impl Case<'_> {
     /// Starts an SDK client.
     pub(crate) fn client_of(&self, config: DriverConfig) -> Result<Driver> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
-        Driver::start(&self.env.sdk, &config, &self.dir, number)
+        Driver::start(
+            (&self.env.sdk, &self.env.idle_drivers),
+            &config,
+            (&self.dir, number),
+            &self.ended_drivers,
+        )
+    }
+
+    /// Lets other cases use the drivers of this case, which must have passed.
+    pub(crate) fn release_drivers(&self) {
+        self.env.idle_drivers.add_all(&self.ended_drivers);
     }
 
     /// Returns the gateway with tables and diffs, which is shared with other cases.

@@ -1,22 +1,21 @@
-//! Checks that all drivers of client libraries implement `docs/drivers.md`: one scripted session
-//! with each, in parallel, with one real broker. `WEIR_DRIVERS` selects drivers, for example
-//! `java,franz-go`, or `mine=./my-driver --fast` for a driver that is not built in.
+//! Checks that all drivers of client libraries implement `docs/drivers.md`: the checks of
+//! `weir bench check-driver` with each, in parallel, on one real broker. `WEIR_DRIVERS` selects
+//! drivers, for example `java,franz-go`, or `mine=./my-driver --fast` for a driver that is not
+//! built in.
 
-mod raw;
-mod session;
 #[path = "../support/mod.rs"]
 mod support;
-mod test_env;
 
+use std::fs;
 use std::io::Write as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use support::TestBroker;
-use test_env::TestEnv;
+use weir_drivers::conformance::{CheckCluster, CheckOutcome, DriverCheck, check_driver};
 use weir_drivers::{DriverFailure, DriverProgram, KNOWN};
+use weir_kafka::KafkaSettings;
 use weir_lab::LabError;
 
 #[test]
@@ -25,34 +24,38 @@ fn drivers_follow_the_protocol() {
     let programs: Vec<DriverProgram> = wanted.split(',').filter_map(program).collect();
     assert!(!programs.is_empty(), "none of {wanted} is there");
     let broker = TestBroker::start();
-    let env = TestEnv::new(&broker);
-    let failed: Vec<&str> = thread::scope(|scope| {
+    let kafka = KafkaSettings::plaintext(&broker.bootstrap);
+    let cluster = CheckCluster::connect(kafka, None).expect("the broker responds");
+    let deviations: Vec<String> = thread::scope(|scope| {
         let sessions = programs.iter().map(|program| {
-            let env = &env;
-            let name = program.name.as_str();
-            let session = move || {
-                let passes = || {
-                    session::passes(env, program);
-                    raw::passes(env, program);
-                };
-                catch_unwind(AssertUnwindSafe(passes))
-                    .is_err()
-                    .then_some(name)
-            };
-            // The name of the thread identifies the driver in panics.
-            let named = thread::Builder::new().name(name.to_owned());
-            named.spawn_scoped(scope, session).expect("a thread")
+            let (cluster, dir) = (&cluster, broker.scratch.path().join(&program.name));
+            scope.spawn(move || check(program, cluster, &dir))
         });
         let sessions: Vec<_> = sessions.collect();
-        let outcomes = sessions
-            .into_iter()
-            .map(|session| session.join().expect("caught"));
-        outcomes.flatten().collect()
+        let all = sessions.into_iter();
+        all.flat_map(|it| it.join().expect("no panic")).collect()
     });
-    assert!(
-        failed.is_empty(),
-        "these drivers failed, see above: {failed:?}"
-    );
+    assert!(deviations.is_empty(), "{}", deviations.join("\n"));
+}
+
+/// Returns the deviations of a driver.
+fn check(program: &DriverProgram, cluster: &CheckCluster, dir: &Path) -> Vec<String> {
+    fs::create_dir_all(dir).expect("a directory");
+    let never = AtomicBool::new(false);
+    let mut ran = 0;
+    let mut count = |check: &DriverCheck| ran += u32::from(check.outcome == CheckOutcome::Passed);
+    let results = check_driver(program, cluster, dir, &[], &never, &mut count);
+    let results = results.unwrap_or_else(|error| panic!("{}: {error}", program.name));
+    // Every driver has at least the checks without capabilities, and those of producing.
+    assert!(ran > 10 || results.iter().any(DriverCheck::is_failed));
+    let failed = results.into_iter().filter_map(|check| match check.outcome {
+        CheckOutcome::Failed(it) => Some(format!(
+            "{}, {}: expected {}; got {}",
+            program.name, check.name, it.expected, it.got
+        )),
+        _ => None,
+    });
+    failed.collect()
 }
 
 /// Returns the names of all tested drivers, separated by commas.

@@ -21,6 +21,15 @@ pub(crate) fn weir(args: &[&str]) -> Command {
     command
 }
 
+/// Returns the only run directory in `out`; `None` before there is one. The index is a file.
+pub(crate) fn run_dir(out: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(out).ok()?;
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut dirs: Vec<PathBuf> = paths.filter(|path| path.is_dir()).collect();
+    assert!(dirs.len() <= 1, "{dirs:?}");
+    dirs.pop()
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

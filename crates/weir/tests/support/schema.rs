@@ -1,6 +1,9 @@
 //! Validates run files with the schema of `run.json`. Stricter than the schema: undescribed fields
 //! are findings.
 
+use std::sync::LazyLock;
+
+use jsonschema::Validator;
 use serde_json::{Value, json};
 use weir_stats::run::Run;
 
@@ -31,10 +34,12 @@ fn join_lines(schema: &mut Value) {
 
 /// Returns all violations of the schema in `run`, each with its path.
 pub(crate) fn findings(run: &Value) -> Vec<String> {
-    let mut schema = derived();
-    reject_other_fields(&mut schema);
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors = validator.iter_errors(run);
+    static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
+        let mut schema = derived();
+        reject_other_fields(&mut schema);
+        jsonschema::validator_for(&schema).unwrap()
+    });
+    let errors = VALIDATOR.iter_errors(run);
     let errors = errors.map(|error| format!("{}: {error}", error.instance_path()));
     errors.collect()
 }

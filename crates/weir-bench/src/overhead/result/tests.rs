@@ -24,15 +24,8 @@ fn cell(variant: &str, repetition: u64, rate: Option<u64>, per_s: f64, cost: Opt
 /// Returns a run of three repetitions in which the proxy has 0.95 of the relay's rate and 1.1 of
 /// its cost.
 fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
-    let mut plan = (*super::super::plan::tests::built_in()).clone();
-    let throughput = FigureLimit {
-        relative_to: Some("relay".to_owned()),
-        lower_bound_at_least: Some(0.92),
-        of: "pass-through".to_owned(),
-        ..unthrottled("records_per_s")
-    };
-    plan.limits.insert(2, throughput);
-    let mut run = folder::bare_run(["proxy-overhead", "", ""], &[], 0);
+    let plan = super::super::plan::tests::built_in();
+    let mut run = run_dir::bare_run(["proxy-overhead", "", ""], &[], 0);
     run.machine = environment::machine();
     for (repetition, drift) in [(1, 1.0), (2, 0.8), (3, 1.1)] {
         run.cells.extend([
@@ -56,23 +49,26 @@ fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
 #[test]
 fn limits_compare_within_each_repetition() {
     let run = run(|_| {});
-    let found: Vec<(bool, String)> = run
+    let found: Vec<(ThresholdStatus, String)> = run
         .thresholds
         .iter()
-        .map(|it| (it.passed, format!("{:.3}", it.actual.unwrap_or(-1.0))))
+        .map(|it| (it.status, format!("{:.3}", it.actual.unwrap_or(-1.0))))
         .collect();
-    // No cell with the fixed rate or a consumer ran, so these limits fail.
+    use ThresholdStatus::{Failed, NotChecked, Passed};
+    // No cell with the fixed rate or a consumer ran.
     let expected = [
-        (true, "1.100"),
-        (false, "-1.000"),
-        (true, "0.950"),
-        (false, "0.600"),
-        (false, "-1.000"),
+        (Passed, "0.950"),
+        (Passed, "1.100"),
+        (NotChecked, "-1.000"),
+        (Failed, "0.600"),
+        (NotChecked, "-1.000"),
     ];
     assert_eq!(
         found,
-        expected.map(|(passed, text)| (passed, text.to_owned()))
+        expected.map(|(status, text)| (status, text.to_owned()))
     );
+    let reason = run.thresholds[2].reason.as_deref();
+    assert_eq!(reason, Some("neither pass-through nor relay was measured"));
     assert_eq!(run.outcome, RunOutcome::ThresholdFailed);
     assert_eq!(run.thresholds[3].unit, "s/GB");
     assert!(
@@ -82,7 +78,8 @@ fn limits_compare_within_each_repetition() {
         run.verdict
     );
     assert!(
-        run.verdict.ends_with("2 of 5 limits met."),
+        run.verdict
+            .ends_with("2 of 3 thresholds passed, 2 not checked."),
         "{}",
         run.verdict
     );
@@ -134,15 +131,49 @@ fn ratio_uses_shown_values_despite_invalid_repetition() {
     assert!(run.verdict.contains(&shown), "{shown}: {}", run.verdict);
 }
 
+/// An interval that contains the bound decides nothing: only more repetitions can.
 #[test]
-fn limits_on_absent_subjects_are_omitted() {
-    let run = run(|cells| cells.retain(|cell| cell.variant.as_deref() != Some("relay")));
-    assert_eq!(run.thresholds.len(), 1);
+fn a_wide_interval_is_undecided() {
+    let plan = super::super::plan::tests::built_in();
+    let cells = |ratios: &[f64]| -> Vec<Cell> {
+        let pair = |(repetition, ratio): (u64, &f64)| {
+            let proxy = cell("pass-through", repetition, None, 1000.0 * ratio, None);
+            [cell("relay", repetition, None, 1000.0, None), proxy]
+        };
+        (1..).zip(ratios).flat_map(pair).collect()
+    };
+    let wide = undecided(&plan, &cells(&[0.8, 1.0, 1.1]));
+    let ids: Vec<&str> = wide.iter().map(|limit| limit.figure.as_str()).collect();
+    assert_eq!(ids, ["records_per_s"]);
+    assert!(wide[0].needs((ClientSide::Produce, None)) && wide[0].compares("relay"));
+    assert!(!wide[0].needs((ClientSide::Consume, None)) && !wide[0].compares("direct"));
     assert!(
-        run.thresholds[0]
-            .expression
-            .starts_with("lower-case.cpu_s_per_gb - pass-through")
+        undecided(&plan, &cells(&[0.97, 0.98, 0.99])).is_empty(),
+        "met"
     );
+    assert!(
+        undecided(&plan, &cells(&[0.80, 0.81, 0.82])).is_empty(),
+        "missed"
+    );
+    assert!(undecided(&plan, &cells(&[0.5])).is_empty(), "no interval");
+    let result = check(wide[0], &cells(&[0.8, 1.0, 1.1])).unwrap();
+    let reason = result.reason.unwrap();
+    assert!(reason.ends_with(" after 3 repetitions"), "{reason}");
+}
+
+#[test]
+fn limits_on_absent_subjects_are_not_checked() {
+    let run = run(|cells| cells.retain(|cell| cell.variant.as_deref() != Some("relay")));
+    let checked = run.thresholds.iter();
+    let mut checked = checked.filter(|it| it.status != ThresholdStatus::NotChecked);
+    let only = checked.next().unwrap();
+    assert!(
+        only.expression.starts_with("lower-case.cpu_s_per_gb - "),
+        "{only:?}"
+    );
+    assert_eq!(checked.next(), None);
+    let reason = run.thresholds[0].reason.as_deref();
+    assert_eq!(reason, Some("relay was not measured"));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod backfill;
 mod catch_up;
+mod clear;
 
 use std::sync::Arc;
 
@@ -298,7 +299,7 @@ impl Delivery {
         class: &mut FrameClass,
         notice: ItemNotice,
     ) {
-        if class.delivery.payload_source() != PayloadSource::Row {
+        if class.delivery.payload_source() == PayloadSource::State {
             return;
         }
         let frame = self.encoder.notice(class, notice);

@@ -1,7 +1,7 @@
 //! Delivery of updates of one item to many subscribers that accept everything.
 //!
-//! The same test measures the cost of a delivery, as the instructions of `Shard::fan_out` under
-//! callgrind.
+//! The same test measures the cost of a delivery: `bench/instructions` counts the instructions of
+//! two numbers of updates.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,7 +15,12 @@ use weir_net::websocket::DeflateWindow;
 use super::*;
 
 const SUBSCRIBERS: usize = 1_000;
-const UPDATES: usize = 50;
+
+/// Returns the number of updates, which `bench/instructions` chooses.
+fn updates() -> usize {
+    let chosen = std::env::var("WEIR_FANOUT_UPDATES").ok();
+    chosen.map_or(50, |text| text.parse().expect("a number of updates"))
+}
 
 /// Connections that accept everything at once.
 #[derive(Default)]
@@ -65,19 +70,35 @@ impl Wire for Sink {
 #[test]
 fn each_subscriber_gets_each_update() {
     for mode in ["RAW", "MERGE", "DISTINCT", "COMMAND"] {
-        deliver_all(mode);
+        deliver_all(mode, false);
     }
 }
 
-fn deliver_all(mode: &str) {
-    let (mut env, mut sink) = (TestEnv::new(false), Sink::default());
+#[test]
+fn each_subscriber_of_dynamic_fields_gets_each_update() {
+    for mode in ["RAW", "MERGE", "DISTINCT", "COMMAND"] {
+        deliver_all(mode, true);
+    }
+}
+
+/// Delivers updates of configured fields, or of members that `field.*` finds.
+fn deliver_all(mode: &str, is_dynamic: bool) {
+    let mut adapters = ADAPTERS.to_owned();
+    if is_dynamic {
+        let members = "<param name=\"record.value.evaluator.type\">JSON</param>\
+                       <param name=\"field.*\">#{VALUE.*}</param><param name=\"field.a\">";
+        adapters = adapters.replace("<param name=\"field.a\">", members);
+    }
+    let (a, b) = if is_dynamic { ("d", "e") } else { ("a", "b") };
+    let mut env = TestEnv::of(&adapters, false, GatewayLimits::default());
+    let mut sink = Sink::default();
     for number in 0..SUBSCRIBERS {
         let conn = ConnId::from_parts(10 + number as u32, 1);
         for text in [
             "create_session\r\nLS_adapter_set=Set&LS_cid=x&LS_supported_diffs=".to_owned(),
             format!(
                 "control\r\nLS_reqId=1&LS_op=add&LS_subId=1&LS_data_adapter=Data\
-                 &LS_group=item-[key=0]&LS_schema=key%20command%20a%20b&LS_mode={mode}"
+                 &LS_group=item-[key=0]&LS_schema=key%20command%20{a}%20{b}&LS_mode={mode}"
             ),
         ] {
             env.shard.handle_message(&mut sink, conn, &text);
@@ -90,40 +111,41 @@ fn deliver_all(mode: &str) {
         }
     });
     let key = key.expect("interest in the item");
-    let all = Arc::new(FieldSet::all(FIELDS.len()));
+    let all = Arc::new(env.connection.config.mapping.all_fields());
     sink.deliveries = 0;
-    for number in 0..UPDATES {
+    let updates = updates();
+    for number in 0..updates {
         let texts = [number.to_string(), "b".repeat(100)];
+        let value = format!(r#"{{"d": "{}", "x": [], "e": "{}"}}"#, texts[0], texts[1]);
         let headers: [(&str, Option<&[u8]>); 4] = [
             ("a", Some(texts[0].as_bytes())),
             ("b", Some(texts[1].as_bytes())),
             ("key", Some(b"row")),
             ("command", Some(b"UPDATE")),
         ];
-        let update = Arc::new(env.values(&headers));
+        let update = Arc::new(env.values(&headers, &value));
         let shard = &mut env.shard;
         let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
         (shard.clients.delivery).fan_out(&mut sink, sessions, items, key, update, &all);
     }
-    assert_eq!(sink.deliveries, SUBSCRIBERS * UPDATES, "{mode}");
+    assert_eq!(sink.deliveries, SUBSCRIBERS * updates, "{mode}");
 }
 
 impl TestEnv {
-    /// Returns the values of a record with these headers.
-    fn values(&self, headers: &[(&str, Option<&[u8]>)]) -> FrozenValues {
+    /// Returns the values of a record with these headers and this value.
+    fn values(&self, headers: &[(&str, Option<&[u8]>)], value: &str) -> FrozenValues {
         let view = RecordView {
             topic: "topic",
             partition: 0,
             offset: 0,
             timestamp_ms: 0,
             key: Some(b"0"),
-            value: None,
+            value: Some(value.as_bytes()),
             headers,
         };
         let (mapping, mut values) = (&self.connection.config.mapping, FieldValues::default());
-        let all = FieldSet::all(FIELDS.len());
         mapping
-            .field_values(&view, &all, &mut values)
+            .field_values(&view, &mapping.all_fields(), &mut values)
             .expect("all fields are present");
         values.freeze()
     }

@@ -39,6 +39,7 @@ use super::keys::SessionKey;
 use super::wire::Wire;
 use super::{HistoryBackfill, RowBackfill, Shard, ShardContext, ShardEvent};
 use crate::admission::{Admission, Origins};
+use crate::cluster::Cluster;
 use crate::compression::CompressionConfig;
 use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;
@@ -86,11 +87,21 @@ impl TestEnv {
     }
 
     fn limited(has_other_shard: bool, limits: GatewayLimits) -> Self {
+        Self::of(ADAPTERS, has_other_shard, limits)
+    }
+
+    fn of(adapters: &str, has_other_shard: bool, limits: GatewayLimits) -> Self {
         let none = |_: &str| None;
         let options = ParseOptions::default();
-        let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &none, options);
+        let mut report = ConfigReport::of("adapters.xml", adapters, &none, options);
         let config = report.connections.remove(0).expect("valid file");
-        let connection = Arc::new(KafkaConnection::new(config, &differences::settings()));
+        let cluster = Cluster::of(&config, &[], Default::default()).expect("valid settings");
+        let connection = Arc::new(KafkaConnection::new(
+            config,
+            cluster,
+            None,
+            &differences::settings(),
+        ));
         let shared = Arc::new(ShardContext {
             set_id: "Set".to_owned(),
             connections: vec![Arc::clone(&connection)],

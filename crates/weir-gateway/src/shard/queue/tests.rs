@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use weir_mapping::{FieldSet, FieldValues, ItemNames, Mapping, ParseOptions, RecordView};
 
 use super::super::row_table::{RowStep, RowTable, RowTableCounters};
@@ -18,7 +20,7 @@ const UNLIMITED: usize = usize::MAX;
 
 /// A row table with its mapping.
 struct Rows {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
     table: RowTable,
     counts: RowTableCounters,
 }
@@ -290,4 +292,33 @@ fn short_lived_rows_leave_no_entries() {
         }
     }
     assert!(queue.len() <= 33, "{}", queue.len());
+}
+
+#[test]
+fn clear_of_a_list_keeps_earlier_updates() {
+    let values = Arc::new(FieldValues::new().freeze());
+    let mut queue = UpdateQueue::new(DeliveryMode::List, 2);
+    queue.push_snapshot(Arc::clone(&values));
+    queue.push(&values, UNLIMITED);
+    queue.push_clear();
+    assert_eq!(queue.push(&values, UNLIMITED).dropped, 0);
+    let kinds = |queue: &UpdateQueue| -> Vec<&'static str> {
+        let entries = (0..queue.len()).filter_map(|index| queue.get(index));
+        let kind = |entry: &QueuedUpdate| match entry {
+            QueuedUpdate::Snapshot(_) => "snapshot",
+            QueuedUpdate::Update(_) => "update",
+            QueuedUpdate::Clear => "clear",
+            QueuedUpdate::Removed => "gone",
+            _ => "other",
+        };
+        entries.map(kind).collect()
+    };
+    assert_eq!(kinds(&queue), ["snapshot", "update", "clear", "update"]);
+    for expected in [
+        &["snapshot", "gone", "clear", "update", "update"][..],
+        &["snapshot", "gone", "clear", "gone", "update", "update"],
+    ] {
+        assert_eq!(queue.push(&values, UNLIMITED).dropped, 1);
+        assert_eq!(kinds(&queue), expected);
+    }
 }

@@ -179,8 +179,7 @@ fn unknown_names_are_refused() {
             "&LS_mode=RAW&LS_group=other&LS_schema=a",
             "REQERR,1,21,no topic of connection [Data] has an item \"other\"",
         ),
-        // One unmatched item among several is enough, because the positions of the others would be
-        // meaningless.
+        // One unmatched item refuses the whole list, because updates name items by their position.
         (
             "&LS_mode=MERGE&LS_group=item-[key=x]%20item-[k=x]&LS_schema=a",
             "REQERR,1,21,no topic of connection [Data] has an item \"item-[k=x]\"",

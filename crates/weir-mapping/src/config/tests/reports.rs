@@ -80,10 +80,8 @@ fn group_values_are_checked() {
         ("encryption.truststore.type", "jks"),
         ("encryption.keystore.enable", "yes"),
         ("authentication.mechanism", "OAUTH"),
-        ("authentication.gssapi.ticket.cache.enable", "TRUE"),
         ("schema.registry.url", "localhost:8081"),
         ("schema.registry.provider", "confluent"),
-        ("schema.registry.confluent.encryption.keystore.type", "PEM"),
     ];
     // The connector neither reads them nor fails.
     let file = parse(&with(&invalid)).unwrap();
@@ -100,7 +98,7 @@ fn group_values_are_checked() {
         ("record.value.evaluator.schema.registry.enable", "true"),
     ];
     let errors = errors(&with(&[&invalid[..], &switches].concat()));
-    assert_eq!(errors.len(), invalid.len() + switches.len(), "{errors:#?}");
+    assert_eq!(errors.len(), invalid.len(), "{errors:#?}");
     for (line, (error, (name, value))) in (10..).zip(errors.iter().zip(invalid)) {
         let start = format!(
             "a.xml:{line}: connection \"C\": specify a valid value for parameter [{name}]: \
@@ -116,10 +114,37 @@ fn parameters_with_type_reject_other_values() {
     let switches = [
         ("encryption.enable", "true"),
         ("authentication.enable", "true"),
+        ("encryption.keystore.enable", "true"),
+        ("authentication.gssapi.key.tab.enable", "true"),
+        ("authentication.iam.role.arn", "arn"),
+        ("record.key.evaluator.type", "PROTOBUF"),
+        ("record.value.evaluator.type", "PROTOBUF"),
         ("record.key.evaluator.schema.registry.enable", "true"),
+        ("schema.registry.url", "https://registry"),
+        (
+            "schema.registry.confluent.basic.authentication.enable",
+            "true",
+        ),
+        (
+            "schema.registry.confluent.encryption.keystore.enable",
+            "true",
+        ),
     ];
     for known in parameter_table::KNOWN.iter() {
         let (name, value_type) = (known.name.as_str(), known.value_type);
+        let mechanism = match name.split('.').nth(1) {
+            Some("gssapi") => "GSSAPI",
+            Some("iam") => "AWS_MSK_IAM",
+            _ => "PLAIN",
+        };
+        let provider = match name.contains("azure") {
+            true => "AZURE",
+            false => "CONFLUENT",
+        };
+        let mechanism = [
+            ("authentication.mechanism", mechanism),
+            ("schema.registry.provider", provider),
+        ];
         let free = [
             "id",
             "username",
@@ -128,6 +153,7 @@ fn parameters_with_type_reject_other_values() {
             "region",
             "principal",
             "type",
+            "rack",
             "*",
         ]
         .iter()
@@ -142,7 +168,7 @@ fn parameters_with_type_reject_other_values() {
         let is_text = value_type == types::ValueType::Text;
         assert!(!is_text || free, "{name} has no type");
         let value = if is_text { " " } else { "\u{20}x, \u{20}" };
-        let others = MINIMAL.iter().chain(&switches).copied();
+        let others = MINIMAL.iter().chain(&switches).chain(&mechanism).copied();
         let mut parameters: Vec<_> = others.filter(|(other, _)| *other != name).collect();
         parameters.push((name, value));
         let found = errors(&file(&parameters));

@@ -12,6 +12,8 @@ const SCRIPTS: [(&str, &str); 3] = [
 ];
 const PRODUCT: &str = "/dashboard/product.js";
 
+/// Returns the part of the page at `path`, otherwise `None`. `product` is the script of the gateway
+/// or the proxy.
 pub(super) fn part(path: &str, product: &'static str) -> Option<Response> {
     let (content_type, body) = match path {
         "/dashboard" => ("text/html; charset=utf-8", HTML),

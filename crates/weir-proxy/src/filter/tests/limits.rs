@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use kafka_protocol::messages::fetch_response::PartitionData;
-use weir_kafka::records::{
+use weir_wire::records::{
     BATCH_HEADER_BYTES, BatchCompressor, Codec, SnappyFraming, set_length_and_crc,
 };
 

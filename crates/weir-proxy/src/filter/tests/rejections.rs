@@ -109,7 +109,7 @@ fn wrong_checksum_differs_from_invalid_records() {
     );
     assert_eq!(outcome, Err(BatchRejection::Corrupt));
     batch[60] = 2; // one record more than the batch has
-    weir_kafka::records::set_crc(&mut batch);
+    weir_wire::records::set_crc(&mut batch);
     let (outcome, ..) = through(
         &mut batch,
         &table("lower-case", ""),

@@ -114,14 +114,14 @@ proptest! {
             batch[at] = value;
         }
         // Without this the test would cover only the checksum.
-        let first = weir_kafka::records::first_batch(&batch);
-        if matches!(first, weir_kafka::records::FirstBatch::Batch(bytes) if bytes == batch.len()) {
-            weir_kafka::records::set_crc(&mut batch);
+        let first = weir_wire::records::first_batch(&batch);
+        if matches!(first, weir_wire::records::FirstBatch::Batch(bytes) if bytes == batch.len()) {
+            weir_wire::records::set_crc(&mut batch);
         }
         let toml: String = models().iter().map(|(toml, _)| toml.as_str()).collect();
         let (outcome, out, _) = through(&mut batch, &toml, &mut bounded(1 << 20));
         if outcome == Ok(BatchOutcome::Rebuilt) {
-            let view = weir_kafka::records::Batches::new(&out).next();
+            let view = weir_wire::records::Batches::new(&out).next();
             let view = view.expect("one").expect("good");
             prop_assert_eq!(view.verify_crc(), Ok(()));
         }
@@ -177,8 +177,8 @@ fn set_header_replaces_duplicates_and_keeps_order() {
     // The codec cannot write a name twice, so the headers are built by hand.
     let mut headers = vec![8];
     for (name, value) in [("by", "1"), ("x", "2"), ("by", "3"), ("y", "4")] {
-        weir_kafka::records::put_varint_bytes(&mut headers, Some(name.as_bytes()));
-        weir_kafka::records::put_varint_bytes(&mut headers, Some(value.as_bytes()));
+        weir_wire::records::put_varint_bytes(&mut headers, Some(name.as_bytes()));
+        weir_wire::records::put_varint_bytes(&mut headers, Some(value.as_bytes()));
     }
     let mut out = Vec::new();
     assert_eq!(

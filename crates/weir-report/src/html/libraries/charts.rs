@@ -55,6 +55,10 @@ pub(super) fn spread(compared: &LibraryReport<'_>, group: &Group<'_>) -> Markup 
 
 /// Returns latency and schedule lag of all records of each cell, merged over the repetitions.
 pub(super) fn latencies(compared: &LibraryReport<'_>, group: &Group<'_>) -> Markup {
+    if compared.libraries.distributions_file.is_some() {
+        // A warning says that the file is missing.
+        return html! {};
+    }
     let charts = group.cells.iter().flat_map(|view| {
         let name = &view.cell.name;
         let latency = merged(compared, view, |sample| sample.latency.as_ref());

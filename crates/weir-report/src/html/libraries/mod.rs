@@ -62,8 +62,8 @@ fn overview(run: &Run, compared: &LibraryReport<'_>) -> Markup {
             "100, " (first) " needs less, printed in bold. The " b { "median ratio" } " is the "
             "median over pairs of repetitions that ran one after the other. Its interval contains "
             "the true median in at least 95 of 100 cases, for any distribution; it needs at least "
-            (PAIRS_MIN) " repetitions. If it contains 100, no difference is shown. No .NET was "
-            "involved: calls through JNI could not be counted."
+            (PAIRS_MIN) " repetitions. If it contains 100, no difference is shown."
+            (libraries::without_jni(compared))
         }
         @if !explained.is_empty() { h3 { "Fetch wait in small bursts" } }
         @for text in explained { p.explained { (text) } }
@@ -85,7 +85,7 @@ fn work_section(compared: &LibraryReport<'_>, work: &str) -> Markup {
     // They are apart if the profile measures something else.
     let mut published_apart = groups()
         .filter(|_| !compared.is_legacy())
-        .filter_map(published);
+        .filter_map(|group| published(compared, group));
     section(
         id,
         title,
@@ -105,15 +105,18 @@ fn work_section(compared: &LibraryReport<'_>, work: &str) -> Markup {
 fn group_tables(compared: &LibraryReport<'_>, group: &Group<'_>) -> Markup {
     let quantity = group.headline();
     let skipped = group.skipped();
+    let published = libraries::published_blocks(compared, group);
+    let has_published = !published.is_empty();
     html! {
         h3.group-title { (group.title()) } "\n"
         div class="grid2 tables" { "\n"
-            (grid(group.averages(quantity)))
-            @if let Some(published) = published(group).filter(|_| compared.is_legacy()) {
-                (published)
+            div.published-grid {
+                (grid(group.averages(quantity, published)))
+                @if has_published { (published_note()) }
             }
             (grid(group.medians(quantity)))
             @if let Some(cpu_time) = group.cpu_time() { (grid(cpu_time)) }
+            @if let Some(jni_calls) = group.jni_calls() { (grid(jni_calls)) }
             @if compared.others.is_empty() { (grid(group.times(quantity))) }
         } "\n"
         p.caption { (caption(group)) } "\n"
@@ -157,13 +160,17 @@ fn grid((title, table): TitledTable) -> Markup {
     html! { @if !table.is_empty() { div { h4 { (title) } "\n" (table) } "\n" } }
 }
 
-fn published(group: &Group<'_>) -> Option<Markup> {
-    let published = libraries::published(group)?;
+fn published(compared: &LibraryReport<'_>, group: &Group<'_>) -> Option<Markup> {
+    let published = libraries::published(compared, group)?;
     Some(html! { div.published-grid {
         (grid(published))
-        p.caption {
-            span class="badge warn" { "other hardware, through .NET" } " " (PUBLISHED_SOURCE) ". "
-            (PUBLISHED_NOTE)
-        }
+        (published_note())
     } })
+}
+
+fn published_note() -> Markup {
+    html! { p.caption {
+        span class="badge warn" { "published: other hardware, through .NET" } " "
+        (PUBLISHED_SOURCE) ". " (PUBLISHED_NOTE)
+    } }
 }

@@ -1,6 +1,7 @@
 //! `weir gateway check`: checks a configuration and lists all parameters.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use clap::Args;
 use serde::{Serialize, Serializer};
@@ -14,8 +15,13 @@ use weir_mapping::{
 };
 
 use super::config::{GatewayConfigArgs, load};
+use super::registry_check::{self, RegistryFindings};
 use super::table::{TextTable, one_line};
+use super::topic_check::{self, PatternFindings};
 use crate::exit::{Exit, Failure};
+
+/// Maximum wait for the brokers of a connection.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of parameters of one kind, such as `field.X`, that are shown without `--all`.
 const SAME_KIND_SHOWN_MAX: usize = 20;
@@ -27,6 +33,9 @@ pub(crate) struct GatewayCheckArgs {
     /// Show all parameters, even many of the same kind
     #[arg(long)]
     all: bool,
+    /// Do not connect to schema registries, nor to brokers for topics that match a pattern
+    #[arg(long)]
+    offline: bool,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -34,6 +43,8 @@ pub(crate) struct GatewayCheckArgs {
 
 struct CheckReport {
     config: Option<GatewayConfig>,
+    registries: Vec<RegistryFindings>,
+    patterns: Vec<PatternFindings>,
     connections: Vec<ConnectionFindings>,
     notes: Vec<Note>,
     errors: Option<GatewayError>,
@@ -55,14 +66,20 @@ struct ConnectionFindings {
 
 /// Checks the configuration, prints the report and returns the exit code, 2 after errors.
 pub(super) fn run(args: &GatewayCheckArgs) -> Result<Exit, Failure> {
-    let report = check(&args.files);
+    let mut report = check(&args.files);
+    if let Some(config) = report.config.as_ref().filter(|_| !args.offline) {
+        report.registries = registry_check::check(config);
+        report.patterns = topic_check::check(config, BROKER_TIMEOUT);
+    }
     if args.json {
         println!("{:#}", report.to_json());
     } else {
         report.print(args.all);
     }
     let exit = |error: &GatewayError| Exit::of_server(error.is_config_error());
-    Ok(report.errors.as_ref().map_or(Exit::Success, exit))
+    let failed = report.failed_requests().next();
+    let unreachable = failed.map_or(Exit::Success, |(exit, _)| *exit);
+    Ok(report.errors.as_ref().map_or(unreachable, exit))
 }
 
 /// Loads the configuration. If it is invalid, collects the findings for each connection.
@@ -78,6 +95,8 @@ fn check(files: &GatewayConfigArgs) -> CheckReport {
                 })
                 .collect(),
             notes: config.notes.clone(),
+            registries: Vec::new(),
+            patterns: Vec::new(),
             errors: None,
             config: Some(config),
         },
@@ -94,6 +113,8 @@ fn check(files: &GatewayConfigArgs) -> CheckReport {
             });
             CheckReport {
                 config: None,
+                registries: Vec::new(),
+                patterns: Vec::new(),
                 connections: connections.collect(),
                 notes: report.notes,
                 errors: Some(error),
@@ -242,6 +263,12 @@ impl CheckReport {
         for connection in &self.connections {
             connection.print(all, &self.notes);
         }
+        for registry in &self.registries {
+            registry.print();
+        }
+        for patterns in &self.patterns {
+            patterns.print();
+        }
         print_all("notes", &self.notes);
         print_all("errors", self.errors());
         let count = |status: &str| {
@@ -250,14 +277,26 @@ impl CheckReport {
             parameters.filter(status_of).count()
         };
         let (honoured, ignored) = (count("honoured"), count("ignored"));
-        let (errors, verdict) = match self.config {
-            Some(_) => (String::new(), "valid"),
-            None => (format!(", {} errors", self.errors().len()), "invalid"),
+        let (errors, verdict) = match (&self.config, self.failed_requests().count()) {
+            (Some(_), 0) => (String::new(), "the configuration is valid"),
+            // The files are consistent, but whether they fit the servers is not known.
+            (Some(_), failed) => (
+                format!(", {failed} failed requests to registries and brokers"),
+                "the configuration was not checked completely",
+            ),
+            (None, _) => (
+                format!(", {} errors", self.errors().len()),
+                "the configuration is invalid",
+            ),
         };
-        println!(
-            "\n{honoured} parameters honoured, {ignored} ignored{errors}: the configuration is \
-             {verdict}"
-        );
+        println!("\n{honoured} parameters honoured, {ignored} ignored{errors}: {verdict}");
+    }
+
+    /// Returns the failed requests to registries and brokers.
+    fn failed_requests(&self) -> impl Iterator<Item = &(Exit, String)> {
+        let registries = self.registries.iter().map(|one| one.error.as_ref());
+        let patterns = self.patterns.iter().map(|one| one.error.as_ref());
+        registries.chain(patterns).flatten()
     }
 
     fn errors(&self) -> &[GatewayError] {
@@ -283,6 +322,8 @@ impl CheckReport {
             "usable": self.config.is_some(),
             "gateway": gateway,
             "connections": self.connections,
+            "registries": self.registries,
+            "topic_patterns": self.patterns,
             "notes": self.notes.iter().map(note_json).collect::<Vec<_>>(),
             "errors": self.errors().iter().map(error_json).collect::<Vec<_>>(),
         })

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use weir_gateway::config::CliOverrides;
-use weir_gateway::{GatewayConfig, GatewayError};
-use weir_mapping::ParseOptions;
+use weir_gateway::{ClientProperties, GatewayConfig, GatewayError};
+use weir_kafka::ReaderKind;
+use weir_load::kafka::KafkaPropertyArgs;
+use weir_mapping::{Location, ParseOptions};
 
 #[derive(Debug, Args)]
 pub(super) struct GatewayConfigArgs {
@@ -26,17 +28,51 @@ pub(super) struct GatewayConfigArgs {
     /// Reject parameters unknown to connector 1.5.2 instead of warning
     #[arg(long)]
     pub(super) strict: bool,
+    /// Client that reads from Kafka [default: librdkafka]
+    #[arg(long, value_name = "NAME", value_enum)]
+    kafka_reader: Option<ReaderArg>,
+    #[command(flatten)]
+    kafka: KafkaPropertyArgs,
+}
+
+/// Value of `--kafka-reader`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ReaderArg {
+    Librdkafka,
+    Lean,
+}
+
+impl From<ReaderArg> for ReaderKind {
+    fn from(argument: ReaderArg) -> Self {
+        match argument {
+            ReaderArg::Librdkafka => Self::Librdkafka,
+            ReaderArg::Lean => Self::Lean,
+        }
+    }
 }
 
 pub(super) fn load(
     files: &GatewayConfigArgs,
     overrides: &CliOverrides,
 ) -> Result<GatewayConfig, GatewayError> {
+    let mut kafka = files.kafka.read().map_err(|error| GatewayError::Config {
+        at: Location {
+            file: "command line".to_owned(),
+            line: None,
+            connection: None,
+        },
+        reason: error.to_string(),
+    })?;
+    if kafka.take_servers().is_some() {
+        tracing::info!("bootstrap.servers of --kafka-config not used: each connection has its own");
+    }
     let options = ParseOptions {
         strict: files.strict,
     };
     let overrides = CliOverrides {
         lightstreamer_conf: files.lightstreamer_conf.clone(),
+        kafka: ClientProperties(kafka.list().to_vec()),
+        reader: files.kafka_reader.map(ReaderKind::from),
         ..overrides.clone()
     };
     GatewayConfig::load(

@@ -7,16 +7,19 @@ use anyhow::{Context as _, anyhow, ensure};
 use clap::Args;
 use weir_gateway::GatewayConfig;
 use weir_gateway::config::CliOverrides;
+use weir_gateway::schemas::fetch_missing;
 use weir_kafka::look_back::look_back;
 use weir_kafka::peek::{OwnedRecord, PeekError, RecordSelector, peek};
 use weir_load::units::parse_duration;
 use weir_mapping::{
-    CanonicalItem, ConnectionConfig, Explanation, FieldSet, RecordView, split_fields,
+    CanonicalItem, ConnectionConfig, DecodedDocument, Explanation, FieldSet, RecordView,
+    split_fields,
 };
 
 use super::config::{GatewayConfigArgs, load};
 use super::explain_text::{self, ItemExplanation, LookBackResult, RecordExplanation};
 use super::record_file;
+use super::topic_check;
 use crate::exit::{Exit, Failure, OrExit as _};
 
 pub(super) const AFTER_HELP: &str = "\
@@ -107,7 +110,18 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let connections = connections(&config, args, &record.topic).or_exit(Exit::Usage)?;
     let explanations = connections
         .into_iter()
-        .map(|connection| explain(connection, &record, item.as_ref(), args.fields.as_deref()))
+        .map(|connection| {
+            let connection = (&config, connection);
+            let explained = explain(connection, &record, item.as_ref(), args.fields.as_deref());
+            explained.map(|explained| RecordExplanation {
+                // A record from a file may belong to a cluster that cannot be reached.
+                patterns: args
+                    .topic
+                    .as_ref()
+                    .and_then(|_| topic_check::of_connection(&config, connection.1, args.timeout)),
+                ..explained
+            })
+        })
         .collect::<Result<Vec<_>, _>>()
         .or_exit(Exit::Usage)?;
     if args.json {
@@ -124,6 +138,9 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
 }
 
 fn only_topic(config: &GatewayConfig) -> Option<&str> {
+    if config.connections.iter().any(|c| c.mapping.has_patterns()) {
+        return None;
+    }
     let mut topics = config.connections.iter().flat_map(|c| c.mapping.topics());
     let first = topics.next()?;
     topics.all(|topic| topic == first).then_some(first)
@@ -148,7 +165,7 @@ fn connections<'a>(
         );
         return Ok(found);
     }
-    let maps = |c: &&ConnectionConfig| c.mapping.topics().any(|mapped| mapped == topic);
+    let maps = |c: &&ConnectionConfig| c.mapping.maps_topic(topic);
     let mapping: Vec<_> = all.clone().filter(maps).collect();
     Ok(match mapping.is_empty() {
         true => all.collect(),
@@ -164,21 +181,27 @@ fn read_from_topic(
     item: Option<&CanonicalItem>,
 ) -> Result<(OwnedRecord, Option<LookBackResult>), Failure> {
     let candidates = connections(config, args, topic).or_exit(Exit::Usage)?;
-    let mut brokers: Vec<_> = candidates.iter().map(|c| c.bootstrap()).collect();
-    brokers.dedup();
-    let [brokers] = &brokers[..] else {
+    let cluster = |c: &&ConnectionConfig| {
+        let mut all = config.connections.iter().zip(&config.clusters);
+        all.find(|(one, _)| one.name == c.name)
+            .map(|(_, cluster)| &cluster.kafka)
+    };
+    let mut clusters: Vec<_> = candidates.iter().filter_map(cluster).collect();
+    clusters.dedup();
+    let [kafka] = &clusters[..] else {
         return Err(Failure::usage(format!(
-            "--topic \"{topic}\": several connections with different brokers map it; select one \
-             with --connection"
+            "--topic \"{topic}\": several connections with different brokers or settings map it; \
+             select one with --connection"
         )));
     };
     let found = match (item, args.offset) {
         (Some(item), None) => {
             let mut reaches = |record: &OwnedRecord| {
                 let mut candidates = candidates.iter();
-                candidates.any(|c| reaches(&mapped(c, record, &FieldSet::empty()), item))
+                candidates
+                    .any(|c| reaches(&mapped((config, c), record, &FieldSet::empty()).0, item))
             };
-            let source = (brokers.as_str(), topic, args.partition);
+            let source = (*kafka, topic, args.partition);
             let found = look_back(source, args.look_back, args.timeout, &mut reaches);
             found.map(|found| {
                 let looked_back = LookBackResult {
@@ -192,21 +215,44 @@ fn read_from_topic(
         }
         (_, offset) => {
             let selector = offset.map_or(RecordSelector::Last, RecordSelector::Offset);
-            let found = peek(brokers, topic, args.partition, selector, args.timeout);
+            let found = peek(kafka, topic, args.partition, selector, args.timeout);
             found.map(|record| (record, None))
         }
     };
     found.map_err(|error| {
         let exit = match error {
-            PeekError::Kafka(_) => Exit::Unreachable,
+            PeekError::Kafka(_) | PeekError::Refused(_) => Exit::Unreachable,
             _ => Exit::Usage,
         };
+        let brokers = &kafka.bootstrap_servers;
         let error = anyhow!("--topic \"{topic}\": {error} (brokers {brokers})");
         Failure::new(exit, error)
     })
 }
 
-fn mapped(connection: &ConnectionConfig, record: &OwnedRecord, fields: &FieldSet) -> Explanation {
+/// Maps a record, with its schemas from the registry of the connection.
+fn mapped(
+    (config, connection): (&GatewayConfig, &ConnectionConfig),
+    record: &OwnedRecord,
+    fields: &FieldSet,
+) -> (Explanation, Vec<DecodedDocument>) {
+    with_view(record, |view| {
+        let mapping = &connection.mapping;
+        fetch_schemas(config, connection, view);
+        (mapping.explain(view, fields), mapping.decode(view))
+    })
+}
+
+/// Fetches the schemas of a record from the registry of a connection, if it has one.
+fn fetch_schemas(config: &GatewayConfig, connection: &ConnectionConfig, view: &RecordView<'_>) {
+    let mut registries = config.connections.iter().zip(&config.registries);
+    let registry = registries.find(|(one, _)| one.name == connection.name);
+    if let Some((_, Some(registry))) = registry {
+        fetch_missing(registry, &connection.mapping, connection.schemas(), view);
+    }
+}
+
+fn with_view<T>(record: &OwnedRecord, read: impl FnOnce(&RecordView<'_>) -> T) -> T {
     let headers = record.headers.iter();
     let headers = headers.map(|(name, value)| (name.as_str(), value.as_deref()));
     let view = RecordView {
@@ -218,7 +264,7 @@ fn mapped(connection: &ConnectionConfig, record: &OwnedRecord, fields: &FieldSet
         value: record.value.as_deref(),
         headers: &headers.collect::<Vec<_>>(),
     };
-    connection.mapping.explain(&view, fields)
+    read(&view)
 }
 
 fn reaches(explanation: &Explanation, item: &CanonicalItem) -> bool {
@@ -227,12 +273,24 @@ fn reaches(explanation: &Explanation, item: &CanonicalItem) -> bool {
 }
 
 fn explain<'a>(
-    connection: &'a ConnectionConfig,
+    (config, connection): (&GatewayConfig, &'a ConnectionConfig),
     record: &OwnedRecord,
     item: Option<&CanonicalItem>,
     fields: Option<&str>,
 ) -> anyhow::Result<RecordExplanation<'a>> {
     let mapping = &connection.mapping;
+    // Dynamic fields have an index as long as these values exist.
+    let dynamic = match fields {
+        None => {
+            let names = with_view(record, |view| {
+                fetch_schemas(config, connection, view);
+                mapping.dynamic_names(view)
+            });
+            mapping.use_dynamic_fields(names.iter().map(AsRef::as_ref))
+        }
+        Some(names) => mapping.use_dynamic_fields(split_fields(names)),
+    };
+    let _dynamic = dynamic?;
     let field_set = match fields {
         None => mapping.all_fields(),
         Some(names) => {
@@ -245,7 +303,7 @@ fn explain<'a>(
             indexes.collect::<Result<FieldSet, _>>()?
         }
     };
-    let explanation = mapped(connection, record, &field_set);
+    let (explanation, documents) = mapped((config, connection), record, &field_set);
     let item = item.map(|item| ItemExplanation {
         item: item.clone(),
         is_admitted: mapping.admits(item),
@@ -254,6 +312,8 @@ fn explain<'a>(
     Ok(RecordExplanation {
         connection,
         explanation,
+        documents,
         item,
+        patterns: None,
     })
 }

@@ -5,11 +5,12 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use weir_kafka::peek::OwnedRecord;
 use weir_mapping::{
-    CanonicalItem, ConnectionConfig, ErrorStrategy, Explanation, Extracted, ExtractionError,
-    SourceOutcome,
+    CanonicalItem, ConnectionConfig, DecodedDocument, ErrorStrategy, Explanation, Extracted,
+    ExtractionError, SourceOutcome,
 };
 
 use super::table::{TextTable, truncate};
+use super::topic_check::PatternFindings;
 
 /// Maximum number of characters shown of a key, value or header.
 const SHOWN_MAX: usize = 160;
@@ -17,7 +18,11 @@ const SHOWN_MAX: usize = 160;
 pub(super) struct RecordExplanation<'a> {
     pub(super) connection: &'a ConnectionConfig,
     pub(super) explanation: Explanation,
+    /// Key and value, if they have schemas.
+    pub(super) documents: Vec<DecodedDocument>,
     pub(super) item: Option<ItemExplanation>,
+    /// Topics that match the connection's patterns, if brokers were asked.
+    pub(super) patterns: Option<PatternFindings>,
 }
 
 /// Result of the search for a record that is delivered to an item.
@@ -125,6 +130,10 @@ fn print_explanation(record: &OwnedRecord, delivery: &RecordExplanation<'_>) {
     if !delivery.connection.enabled {
         println!("  disabled: every subscription is refused");
     }
+    for document in &delivery.documents {
+        println!("  {}", document_text(document));
+    }
+    print_patterns(record, delivery);
     if explanation.sources.is_empty() {
         let topics: Vec<_> = delivery.connection.mapping.topics().collect();
         println!(
@@ -154,6 +163,47 @@ fn print_explanation(record: &OwnedRecord, delivery: &RecordExplanation<'_>) {
         print_item(delivery, item);
     }
     println!("  {}", verdict(delivery));
+}
+
+/// Prints the patterns that the record's topic matches, and other topics that match them.
+fn print_patterns(record: &OwnedRecord, delivery: &RecordExplanation<'_>) {
+    let mapping = &delivery.connection.mapping;
+    if mapping.has_patterns() {
+        let matching: Vec<_> = mapping.patterns_of(&record.topic).collect();
+        if !matching.is_empty() {
+            println!("  topic {} matches {}", record.topic, matching.join(", "));
+        }
+    }
+    if let Some(patterns) = &delivery.patterns {
+        patterns.print_lines();
+    }
+}
+
+/// Returns the schema and the decoded text of a key or value.
+fn document_text(document: &DecodedDocument) -> String {
+    let DecodedDocument { part, format, .. } = document;
+    let schema = match &document.schema {
+        None => String::new(),
+        Some(Ok(id)) => format!(", schema {id}"),
+        Some(Err(reason)) => format!(", no schema: {reason}"),
+    };
+    let text = match &document.text {
+        Ok(Some(text)) => truncate(text, 4 * SHOWN_MAX),
+        Ok(None) => "(null)".to_owned(),
+        Err(reason) => format!("error: {reason}"),
+    };
+    format!("{part} is {format}{schema}: {text}")
+}
+
+fn document_json(document: &DecodedDocument) -> Value {
+    let schema = document.schema.as_ref();
+    json!({
+        "part": document.part,
+        "format": document.format,
+        "schema": schema.and_then(|id| id.as_ref().ok()).map(ToString::to_string),
+        "text": document.text.as_ref().ok(),
+        "error": document.text.as_ref().err().map(ToString::to_string),
+    })
 }
 
 fn origin(source: &SourceOutcome) -> String {
@@ -197,7 +247,10 @@ fn verdict(delivery: &RecordExplanation<'_>) -> String {
         ErrorStrategy::IgnoreAndContinue => "the record is skipped",
         ErrorStrategy::ForceUnsubscription => "every item of the connection is unsubscribed",
     };
-    let failed = |error: &ExtractionError| format!("not delivered, {strategy}: {error}");
+    let failed = |error: &ExtractionError| {
+        let reason = error.kind().label();
+        format!("not delivered, {strategy}: {error} (reason {reason})")
+    };
     let items = match &explanation.items {
         Err(error) => return failed(error),
         Ok(items) => items,
@@ -272,10 +325,13 @@ fn explanation_json(delivery: &RecordExplanation<'_>) -> Value {
         "delivered": delivery.is_delivered(),
         "verdict": verdict(delivery),
         "items": explanation.items.as_deref().unwrap_or_default(),
+        "documents": delivery.documents.iter().map(document_json).collect::<Vec<_>>(),
+        "topic_patterns": delivery.patterns.as_ref().map(PatternFindings::to_json),
         "sources": sources.collect::<Vec<_>>(),
         "fields": explanation.fields.iter().map(extracted_json).collect::<Vec<_>>(),
         "error": error.map(|error| json!({
             "text": error.to_string(),
+            "reason": error.kind().label(),
             "deserialization": error.is_deserialization(),
         })),
         "item": delivery.item.as_ref().map(|item| item_json(delivery, item)),

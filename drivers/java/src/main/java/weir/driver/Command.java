@@ -26,6 +26,11 @@ final class Command {
         return get(name).asText();
     }
 
+    /** Returns a text, or null if the command lacks it. */
+    String optional(String name) {
+        return fields.hasNonNull(name) ? fields.get(name).asText() : null;
+    }
+
     int number(String name) {
         JsonNode field = get(name);
         if (!field.isNumber() || field.asLong() < 0 || field.asLong() > Integer.MAX_VALUE) {

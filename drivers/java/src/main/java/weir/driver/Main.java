@@ -9,12 +9,15 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.utils.AppInfoParser;
 
 /**
@@ -99,6 +102,8 @@ final class Main {
      * Returns one sentence for an exception; messages of the driver's own exceptions are complete.
      */
     static String reason(Throwable e) {
+        // The cause of "Failed to construct" says what is wrong.
+        if (e instanceof KafkaException && e.getCause() instanceof KafkaException) return reason(e.getCause());
         String message = e.getMessage() == null ? "" : e.getMessage().lines().findFirst().orElse("");
         if (e instanceof IllegalArgumentException || e instanceof IllegalStateException) return message;
         return e.getClass().getSimpleName() + (message.isEmpty() ? "" : ": " + message);
@@ -144,11 +149,14 @@ final class Main {
         answer.set("capabilities", JSON.valueToTree(CAPABILITIES));
     }
 
-    private void configure(Command command, ObjectNode answer) {
+    private void configure(Command command, ObjectNode answer) throws IOException {
         close();
-        settings = new Settings(command.text("bootstrap"), command.get("settings"));
+        String file = command.optional("client_file");
+        Map<String, Object> client = file == null ? Map.of() : ClientFile.read(Path.of(file));
+        settings = new Settings(command.text("bootstrap"), client, command.get("settings"));
         producing = new Producing(settings);
         settings.echo(answer);
+        answer.put("client_file", file != null);
     }
 
     private Settings configured() {

@@ -69,8 +69,10 @@ final class Settings {
     /** For consumers in a group only. */
     private final Map<String, Object> group = new HashMap<>();
 
-    Settings(String bootstrap, JsonNode asked) {
+    Settings(String bootstrap, Map<String, Object> client, JsonNode asked) {
         this.asked = asked;
+        producer.putAll(client);
+        consumer.putAll(client);
         producer.put(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
         producer.put(ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class);
         producer.put(ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class);

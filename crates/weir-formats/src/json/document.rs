@@ -1,0 +1,249 @@
+//! Reads a complete value, to check it or to write it in compact form.
+
+use super::decimal::NumberForm;
+use super::error::{JsonError, JsonFault};
+use super::scalar::{Number, append_number, append_string, name, number, word};
+use super::skip::{self, StringEnd, end_of};
+
+/// Maximum nesting of objects and arrays, including empty ones, as in the connector's parser.
+pub(super) const DEPTH_MAX: usize = 1000;
+
+const DEPTH_WORDS: usize = DEPTH_MAX.div_ceil(64);
+
+/// Checks the value at `at` and returns its end. The text after it is not read.
+pub(super) fn check(bytes: &[u8], at: usize) -> Result<usize, JsonError> {
+    read(bytes, at, 0, &mut Checked::default())
+}
+
+/// Appends the value at `at` without white space, with numbers as the connector writes them.
+///
+/// Repeated members are all written. `depth` is the number of objects and arrays around the value.
+pub(super) fn append_compact(
+    bytes: &[u8],
+    at: usize,
+    depth: usize,
+    form: NumberForm,
+    out: &mut String,
+) -> Result<(), JsonError> {
+    read(bytes, at, depth, &mut Compact { form, out }).map(drop)
+}
+
+/// Receiver of the parts of a document, in order.
+trait Sink {
+    fn mark(&mut self, _mark: char) {}
+    fn word(&mut self, _word: &'static str) {}
+    fn number(&mut self, _bytes: &[u8], _at: usize, _number: Number) {}
+    /// Receives a string; `at` is the byte after the opening quote.
+    fn string(&mut self, bytes: &[u8], at: usize, end: StringEnd) -> Result<(), JsonError>;
+}
+
+/// Kinds of the containers around the current position, one bit each.
+struct Levels {
+    objects: [u64; DEPTH_WORDS],
+    depth: usize,
+    /// Number of containers around the value.
+    outside: usize,
+}
+
+impl Levels {
+    /// Returns an error if another container would exceed the maximum depth.
+    fn check_depth(&self, at: usize) -> Result<(), JsonError> {
+        if self.outside + self.depth >= DEPTH_MAX {
+            return Err(JsonFault::Depth.at(at));
+        }
+        Ok(())
+    }
+
+    /// Enters a container. [`Self::check_depth`] must have succeeded.
+    fn push(&mut self, is_object: bool) {
+        let (word, bit) = (self.depth / 64, 1 << (self.depth % 64));
+        self.objects[word] = if is_object {
+            self.objects[word] | bit
+        } else {
+            self.objects[word] & !bit
+        };
+        self.depth += 1;
+    }
+
+    fn in_object(&self) -> bool {
+        let top = self.depth - 1;
+        self.objects[top / 64] >> (top % 64) & 1 == 1
+    }
+}
+
+fn read(bytes: &[u8], at: usize, outside: usize, sink: &mut impl Sink) -> Result<usize, JsonError> {
+    let mut levels = Levels {
+        objects: [0; DEPTH_WORDS],
+        depth: 0,
+        outside,
+    };
+    let mut at = at;
+    loop {
+        // A value starts here.
+        let opened = value(bytes, &mut at, &mut levels, sink)?;
+        if opened {
+            continue;
+        }
+        // A value has ended here; the containers around it may end too.
+        loop {
+            if levels.depth == 0 {
+                return Ok(at);
+            }
+            at = skip::white_space(bytes, at);
+            let (close, fault) = match levels.in_object() {
+                true => (b'}', JsonFault::MemberEnd),
+                false => (b']', JsonFault::ElementEnd),
+            };
+            match bytes.get(at) {
+                Some(b',') => {
+                    sink.mark(',');
+                    at = skip::white_space(bytes, at + 1);
+                    if levels.in_object() {
+                        at = member_name(bytes, at, sink)?;
+                    }
+                    break;
+                }
+                Some(&byte) if byte == close => {
+                    sink.mark(char::from(close));
+                    levels.depth -= 1;
+                    at += 1;
+                }
+                Some(_) => return Err(fault.at(at)),
+                None => return Err(end_of(bytes)),
+            }
+        }
+    }
+}
+
+/// Reads a scalar, an empty container, or the opening bracket of another container. Returns `true`
+/// in the last case.
+fn value(
+    bytes: &[u8],
+    at: &mut usize,
+    levels: &mut Levels,
+    sink: &mut impl Sink,
+) -> Result<bool, JsonError> {
+    let start = *at;
+    match bytes.get(start) {
+        Some(b'"') => {
+            let end = skip::string(bytes, start + 1)?;
+            sink.string(bytes, start + 1, end)?;
+            *at = end.quote + 1;
+        }
+        Some(b'-' | b'0'..=b'9') => {
+            let number = number(bytes, start)?;
+            sink.number(bytes, start, number);
+            *at = number.end;
+        }
+        Some(&byte @ (b't' | b'f' | b'n')) => {
+            let text = match byte {
+                b't' => "true",
+                b'f' => "false",
+                _ => "null",
+            };
+            *at = word(bytes, start, text)?;
+            sink.word(text);
+        }
+        Some(&byte @ (b'{' | b'[')) => {
+            let is_object = byte == b'{';
+            levels.check_depth(start)?;
+            sink.mark(char::from(byte));
+            *at = skip::white_space(bytes, start + 1);
+            let close = if is_object { b'}' } else { b']' };
+            if bytes.get(*at) == Some(&close) {
+                sink.mark(char::from(close));
+                *at += 1;
+                return Ok(false);
+            }
+            levels.push(is_object);
+            if is_object {
+                *at = member_name(bytes, *at, sink)?;
+            }
+            return Ok(true);
+        }
+        Some(_) => return Err(JsonFault::Value.at(start)),
+        None => return Err(end_of(bytes)),
+    }
+    Ok(false)
+}
+
+fn member_name(bytes: &[u8], at: usize, sink: &mut impl Sink) -> Result<usize, JsonError> {
+    let (end, value) = name(bytes, at)?;
+    sink.string(bytes, at + 1, end)?;
+    sink.mark(':');
+    Ok(value)
+}
+
+/// Sink that only checks; the buffer is for strings that have to be decoded for that.
+#[derive(Default)]
+struct Checked {
+    decoded: String,
+}
+
+impl Sink for Checked {
+    fn string(&mut self, bytes: &[u8], at: usize, end: StringEnd) -> Result<(), JsonError> {
+        self.decoded.clear();
+        append_string(bytes, at, end, &mut self.decoded)
+    }
+}
+
+struct Compact<'a> {
+    form: NumberForm,
+    out: &'a mut String,
+}
+
+impl Sink for Compact<'_> {
+    fn mark(&mut self, mark: char) {
+        self.out.push(mark);
+    }
+
+    fn word(&mut self, word: &'static str) {
+        self.out.push_str(word);
+    }
+
+    fn number(&mut self, bytes: &[u8], at: usize, number: Number) {
+        let start = self.out.len();
+        append_number(bytes, at, number, self.form, self.out);
+        // JSON has no number for an infinite double; the connector's library writes its name in
+        // quotes.
+        if !number.is_whole && self.out.ends_with("Infinity") {
+            self.out.insert(start, '"');
+            self.out.push('"');
+        }
+    }
+
+    fn string(&mut self, bytes: &[u8], at: usize, end: StringEnd) -> Result<(), JsonError> {
+        self.out.push('"');
+        let start = self.out.len();
+        append_string(bytes, at, end, self.out)?;
+        if end.escaped {
+            let decoded = self.out.split_off(start);
+            append_escaped(&decoded, self.out);
+        }
+        self.out.push('"');
+        Ok(())
+    }
+}
+
+/// Appends a text with the escapes that the connector writes, the minimum required by JSON.
+fn append_escaped(text: &str, out: &mut String) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{8}' => out.push_str("\\b"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\u{c}' => out.push_str("\\f"),
+            '\r' => out.push_str("\\r"),
+            '\0'..'\u{20}' => {
+                let code = c as usize;
+                out.push_str("\\u00");
+                out.push(char::from(HEX[code >> 4]));
+                out.push(char::from(HEX[code & 15]));
+            }
+            c => out.push(c),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Stored records of one item: the last one, the last ones, or the last one of each row.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use foldhash::HashMap;
+use weir_mapping::{RecordView, RowCommand};
+
+use super::stored_record::StoredRecord;
+
+/// Memory overhead of each record of several, in bytes.
+const RECORD_BYTES: usize = 128;
+/// Memory overhead of a row, in addition to its key.
+const ROW_BYTES: usize = RECORD_BYTES + 96;
+
+/// Records that are stored of each item.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum StoredRecords {
+    /// The last record.
+    #[default]
+    Last,
+    /// At most this number of last records.
+    Recent(usize),
+    /// The last record of each row.
+    Rows,
+}
+
+/// Storage of the last records of all items of a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct StoreConfig {
+    /// Maximum memory in bytes; 0 stores nothing.
+    pub(crate) bytes: usize,
+    pub(crate) kept: StoredRecords,
+}
+
+impl StoreConfig {
+    /// Returns `true` if topics are read without subscribers, too: unread records are unknown.
+    pub(super) fn is_on(self) -> bool {
+        self.bytes > 0
+    }
+}
+
+/// Key of a row, and the effect of a record on it.
+pub(super) type RowOf<'a> = (&'a str, RowCommand);
+
+#[derive(Debug)]
+pub(super) enum ItemRecords {
+    Last(StoredRecord),
+    Recent(Box<RecentRecords>),
+    Rows(Box<RowRecords>),
+}
+
+impl Default for ItemRecords {
+    fn default() -> Self {
+        Self::Last(StoredRecord::default())
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RecentRecords {
+    /// Oldest first.
+    records: VecDeque<StoredRecord>,
+    bytes: usize,
+}
+
+/// Rows in the order of their first record.
+#[derive(Debug, Default)]
+pub(super) struct RowRecords {
+    rows: BTreeMap<u64, StoredRecord>,
+    ages: HashMap<Box<str>, u64>,
+    next_age: u64,
+    bytes: usize,
+}
+
+impl ItemRecords {
+    pub(super) fn new(kept: StoredRecords) -> Self {
+        match kept {
+            StoredRecords::Last => Self::default(),
+            StoredRecords::Recent(_) => Self::Recent(Box::default()),
+            StoredRecords::Rows => Self::Rows(Box::default()),
+        }
+    }
+
+    /// Returns the memory of the records in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Last(record) => record.bytes(),
+            Self::Recent(recent) => recent.bytes,
+            Self::Rows(rows) => rows.bytes,
+        }
+    }
+
+    /// Stores a record; rows are stored only with their key.
+    pub(super) fn put(
+        &mut self,
+        topic: u32,
+        record: &RecordView<'_>,
+        kept: StoredRecords,
+        row: Option<RowOf<'_>>,
+    ) {
+        match (self, kept) {
+            (Self::Last(last), _) => last.fill(topic, record),
+            (Self::Recent(recent), StoredRecords::Recent(most)) => {
+                recent.push(topic, record, most.max(1));
+            }
+            (Self::Rows(rows), _) => {
+                if let Some((key, command)) = row {
+                    rows.put(key, command, topic, record);
+                }
+            }
+            (Self::Recent(_), _) => {}
+        }
+    }
+
+    /// Returns `true` if nothing is stored.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Last(_) => false,
+            Self::Recent(recent) => recent.records.is_empty(),
+            Self::Rows(rows) => rows.rows.is_empty(),
+        }
+    }
+
+    /// Returns the records, oldest first; rows in the order of their first record.
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = &StoredRecord> + '_> {
+        match self {
+            Self::Last(record) => Box::new(std::iter::once(record)),
+            Self::Recent(recent) => Box::new(recent.records.iter()),
+            Self::Rows(rows) => Box::new(rows.rows.values()),
+        }
+    }
+}
+
+impl RecentRecords {
+    fn push(&mut self, topic: u32, record: &RecordView<'_>, most: usize) {
+        // The memory of the oldest record is reused.
+        let oldest = match self.records.len() >= most {
+            true => self.records.pop_front(),
+            false => None,
+        };
+        self.bytes -= oldest.as_ref().map_or(0, |one| RECORD_BYTES + one.bytes());
+        let mut stored = oldest.unwrap_or_default();
+        stored.fill(topic, record);
+        self.bytes += RECORD_BYTES + stored.bytes();
+        self.records.push_back(stored);
+    }
+}
+
+impl RowRecords {
+    fn put(&mut self, key: &str, command: RowCommand, topic: u32, record: &RecordView<'_>) {
+        if command == RowCommand::Delete {
+            if let Some((key, age)) = self.ages.remove_entry(key) {
+                let removed = self.rows.remove(&age).map_or(0, |row| row.bytes());
+                self.bytes -= ROW_BYTES + key.len() + removed;
+            }
+            return;
+        }
+        if let Some(row) = self.ages.get(key).and_then(|age| self.rows.get_mut(age)) {
+            self.bytes -= row.bytes();
+            row.fill(topic, record);
+            self.bytes += row.bytes();
+            return;
+        }
+        let row = StoredRecord::of(topic, record);
+        self.bytes += ROW_BYTES + key.len() + row.bytes();
+        self.ages.insert(key.into(), self.next_age);
+        self.rows.insert(self.next_age, row);
+        self.next_age += 1;
+    }
+}

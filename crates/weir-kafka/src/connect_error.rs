@@ -1,0 +1,79 @@
+//! Errors of a connection to one broker: unreachable, or refused by one of the two sides.
+
+use thiserror::Error;
+
+use crate::sasl::LoginError;
+use crate::secure::{SecurityError, TlsFailure};
+
+/// Reason why a connection to a broker cannot be used. No message contains a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
+pub enum ConnectError {
+    /// The broker is unreachable or closed the connection; a later attempt may succeed.
+    #[error("broker {broker}: {reason}")]
+    Io { broker: String, reason: String },
+    /// The TLS handshake failed. Another attempt fails too.
+    #[error(
+        "broker {broker}: TLS handshake failed: {reason}; check security.protocol, the trusted \
+         authorities (ssl.truststore.location), the host name and the client certificate"
+    )]
+    Tls { broker: String, reason: String },
+    /// The broker refused the login. Another attempt fails too.
+    #[error("broker {broker}: login with {mechanism} failed: {reason}; check the credentials")]
+    Login {
+        broker: String,
+        mechanism: String,
+        reason: String,
+    },
+    /// The encryption of a connection of Weir's own failed.
+    #[error("broker {broker}: {failure}")]
+    Encryption {
+        broker: String,
+        failure: Box<TlsFailure>,
+    },
+    /// The login of a connection of Weir's own failed.
+    #[error("broker {broker}: {error}")]
+    Rejected {
+        broker: String,
+        error: Box<LoginError>,
+    },
+    /// Weir's own connections cannot use the settings.
+    #[error(transparent)]
+    Settings(Box<SecurityError>),
+}
+
+impl From<SecurityError> for ConnectError {
+    fn from(error: SecurityError) -> Self {
+        Self::Settings(Box::new(error))
+    }
+}
+
+impl ConnectError {
+    pub(crate) fn io(broker: &str, error: std::io::Error) -> Self {
+        Self::Io {
+            broker: broker.to_owned(),
+            reason: error.to_string(),
+        }
+    }
+
+    /// Returns `true` if the login failed, also for lack of a token, which a later attempt may get.
+    pub fn is_login(&self) -> bool {
+        match self {
+            Self::Login { .. } => true,
+            Self::Rejected { error, .. } => {
+                !matches!(**error, LoginError::Wire(_) | LoginError::Random)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if one side refused the other, so that another attempt fails too.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Io { .. } => false,
+            Self::Tls { .. } | Self::Login { .. } | Self::Settings(_) => true,
+            Self::Encryption { failure, .. } => failure.is_final(),
+            Self::Rejected { error, .. } => error.is_final(),
+        }
+    }
+}

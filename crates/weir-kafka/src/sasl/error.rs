@@ -1,0 +1,147 @@
+//! Errors of logins. No message contains a password or token.
+
+use thiserror::Error;
+use weir_security::TokenError;
+
+use weir_wire::{EncodeError, WireError};
+
+/// Reason why a broker or this client rejected a login.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
+pub enum LoginError {
+    #[error(
+        "mechanism {mechanism} is not enabled on this listener, which has {}: set sasl.mechanism \
+         to one of them, or use another port",
+        list(.offered)
+    )]
+    UnsupportedMechanism {
+        mechanism: &'static str,
+        offered: Vec<String>,
+    },
+    #[error("{mechanism} login rejected: {reason}; check user name and password or token")]
+    Rejected {
+        mechanism: &'static str,
+        reason: String,
+    },
+    #[error("the listener has no login: use a security.protocol without SASL, or another port")]
+    NotExpected,
+    #[error("the broker has no SaslAuthenticate requests, which Kafka has since 1.0")]
+    BrokerTooOld,
+    #[error("{request}: Kafka error code {code}{}", detail(.message))]
+    Code {
+        request: &'static str,
+        code: i16,
+        message: String,
+    },
+    #[error("{mechanism}: {error}")]
+    Scram {
+        mechanism: &'static str,
+        error: ScramError,
+    },
+    #[error("{mechanism}: the broker sent data after the login was complete")]
+    UnexpectedData { mechanism: &'static str },
+    #[error("{mechanism}: {error}")]
+    Token {
+        mechanism: &'static str,
+        error: TokenError,
+    },
+    #[error("invalid response to a login request: {0}")]
+    Wire(#[from] WireError),
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    #[error("the system has no random numbers for the login")]
+    Random,
+}
+
+impl LoginError {
+    /// Returns `true` if another attempt with the same settings is expected to fail as well.
+    /// Without a token another attempt may succeed, because a file or endpoint provides it.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::UnsupportedMechanism { .. }
+            | Self::Rejected { .. }
+            | Self::NotExpected
+            | Self::BrokerTooOld
+            | Self::Scram { .. }
+            | Self::UnexpectedData { .. }
+            | Self::Code { .. }
+            | Self::Encode(_) => true,
+            Self::Token { .. } | Self::Wire(_) | Self::Random => false,
+        }
+    }
+}
+
+/// Violation of SCRAM by the server: it does not know the password, or requires too much work.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
+pub enum ScramError {
+    #[error("invalid server message: {0}")]
+    Message(&'static str),
+    #[error("the server did not repeat the client's nonce")]
+    Nonce,
+    #[error("{iterations} iterations are outside {min} to {max}")]
+    Iterations { iterations: u32, min: u32, max: u32 },
+    #[error("the server reported \"{0}\"")]
+    Server(String),
+    #[error("the server's signature is wrong: it does not know the password")]
+    Signature,
+}
+
+/// Returns text of a peer, shortened and without control characters.
+pub(super) fn peer_text(text: &str) -> String {
+    let visible = text
+        .chars()
+        .map(|it| if it.is_control() { ' ' } else { it });
+    visible.take(PEER_TEXT_CHARS_MAX).collect()
+}
+
+fn list(names: &[String]) -> String {
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => peer_text(&names.join(", ")),
+    }
+}
+
+fn detail(message: &str) -> String {
+    match message.is_empty() {
+        true => String::new(),
+        false => format!(" ({message})"),
+    }
+}
+
+const PEER_TEXT_CHARS_MAX: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_state_cause_and_remedy() {
+        let error = LoginError::UnsupportedMechanism {
+            mechanism: "PLAIN",
+            offered: vec!["SCRAM-SHA-256".to_owned(), "GSSAPI".to_owned()],
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("which has SCRAM-SHA-256, GSSAPI: set"),
+            "{text}"
+        );
+        let none = LoginError::UnsupportedMechanism {
+            mechanism: "PLAIN",
+            offered: vec![],
+        };
+        assert!(none.to_string().contains("which has none"));
+        let code = LoginError::Code {
+            request: "SaslAuthenticate",
+            code: 7,
+            message: String::new(),
+        };
+        assert_eq!(code.to_string(), "SaslAuthenticate: Kafka error code 7");
+    }
+
+    #[test]
+    fn peer_text_is_short_and_visible() {
+        assert_eq!(peer_text("a\u{1b}[31m\nb"), "a [31m b");
+        assert_eq!(peer_text(&"x".repeat(5000)).len(), PEER_TEXT_CHARS_MAX);
+    }
+}

@@ -1,0 +1,136 @@
+//! A small blocking HTTP client for token endpoints and services of clouds, with limits on time and
+//! size. It follows no redirect, because requests contain credentials.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::aws_lc_rs;
+use thiserror::Error;
+use ureq::http::{Method, Request, Uri};
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::{Agent, Proxy};
+
+use crate::stores::{Roots, StoreError};
+
+/// Reason why a request has no response.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
+pub enum HttpError {
+    #[error("\"{url}\" is not a URL of a web server")]
+    Url { url: String },
+    #[error("no response from {server}: {reason}")]
+    Request { server: String, reason: String },
+    #[error("authorities for {server}: {error}")]
+    Roots {
+        server: String,
+        error: Box<StoreError>,
+    },
+}
+
+/// Response of a server.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct HttpResponse {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+impl fmt::Debug for HttpResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "HttpResponse({}, {} bytes)",
+            self.status,
+            self.body.len()
+        )
+    }
+}
+
+/// A request.
+pub(crate) struct HttpRequest<'a> {
+    pub(crate) method: &'static str,
+    pub(crate) url: &'a str,
+    pub(crate) headers: &'a [(&'a str, &'a str)],
+    pub(crate) body: Option<&'a [u8]>,
+    pub(crate) timeout: Duration,
+    /// Uses the proxy of the environment (`HTTPS_PROXY`, `NO_PROXY`).
+    pub(crate) proxy: bool,
+}
+
+/// Sends a request and returns the response, whatever its status is.
+pub(crate) fn send(request: &HttpRequest<'_>, roots: &Roots) -> Result<HttpResponse, HttpError> {
+    let invalid = || HttpError::Url {
+        url: shown(request.url),
+    };
+    let uri: Uri = request.url.parse().map_err(|_| invalid())?;
+    let server = uri.authority().map(|it| it.host().to_owned());
+    let server = server.ok_or_else(invalid)?;
+    let failed = |reason: String| HttpError::Request {
+        server: server.clone(),
+        reason,
+    };
+    let agent = agent(request, &uri, roots, &server)?;
+    let method = Method::from_bytes(request.method.as_bytes());
+    let method = method.map_err(|error| failed(error.to_string()))?;
+    let mut builder = Request::builder().method(method).uri(uri);
+    for (name, value) in request.headers {
+        builder = builder.header(*name, *value);
+    }
+    let response = match request.body {
+        Some(body) => builder.body(body).map(|request| agent.run(request)),
+        None => builder.body(()).map(|request| agent.run(request)),
+    };
+    let response = response.map_err(|error| failed(error.to_string()))?;
+    let mut response = response.map_err(|error| failed(error.to_string()))?;
+    let status = response.status().as_u16();
+    let body = response.body_mut().with_config().limit(BODY_BYTES_MAX);
+    let body = body
+        .read_to_vec()
+        .map_err(|error| failed(error.to_string()))?;
+    Ok(HttpResponse { status, body })
+}
+
+fn agent(
+    request: &HttpRequest<'_>,
+    uri: &Uri,
+    roots: &Roots,
+    server: &str,
+) -> Result<Agent, HttpError> {
+    let mut config = Agent::config_builder()
+        .timeout_global(Some(request.timeout))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .max_response_header_size(HEADER_BYTES_MAX)
+        .user_agent(concat!("weir/", env!("CARGO_PKG_VERSION")));
+    if !request.proxy {
+        config = config.proxy(None::<Proxy>);
+    }
+    if uri.scheme_str() == Some("https") {
+        let certificates = roots.certificates().map_err(|error| HttpError::Roots {
+            server: server.to_owned(),
+            error: Box::new(error),
+        })?;
+        let certificates = certificates
+            .iter()
+            .map(|der| Certificate::from_der(der).to_owned());
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
+            .root_certs(RootCerts::Specific(Arc::new(certificates.collect())));
+        config = config.tls_config(tls.build());
+    }
+    Ok(Agent::new_with_config(config.build()))
+}
+
+/// Returns a URL without its user information and query, which may be secret.
+fn shown(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match url.rsplit_once('@') {
+        Some((_, host)) => format!("...@{host}"),
+        None => url.to_owned(),
+    }
+}
+
+const BODY_BYTES_MAX: u64 = 1 << 20;
+const HEADER_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,321 @@
+//! The answer of a comparison of architectures over numbers of clients or rates.
+
+use super::headline::Headline;
+use super::words::{count, ratio};
+use crate::interval;
+use crate::run::{Cell, Repetitions, Run};
+
+const GATEWAY: &str = "gateway";
+const FLOOR: &str = "floor";
+
+/// Returns the answer: the gateway compared with plain consumers, with the floor, or with its own
+/// variants; `None` without a sustained load.
+pub(super) fn answer(run: &Run) -> Option<String> {
+    let points = points(run);
+    let best = best(&points)?;
+    let sustained: Vec<&Repetitions<'_>> = points.iter().filter(|it| it.is_sustained()).collect();
+    let plain = |it: &&Repetitions<'_>| !is(it, GATEWAY) && !is(it, FLOOR);
+    let was_run = |test: &dyn Fn(&&Repetitions<'_>) -> bool| points.iter().any(|it| test(&it));
+    let at_best = |it: &&Repetitions<'_>| load(it) == load(best) && name(it) != name(best);
+    let rivals = || sustained.iter().copied().filter(at_best);
+    if is(best, GATEWAY) && was_run(&plain) {
+        return Some(against_consumers(best, &sustained, &points));
+    }
+    if let Some(floor) = rivals().find(|it| is(it, FLOOR)) {
+        return Some(against_floor(best, floor));
+    }
+    let fastest = rivals().filter_map(|it| Some((it, mean_ms(it)?)));
+    let fastest = fastest.min_by(|a, b| a.1.total_cmp(&b.1));
+    Some(match (fastest, mean_ms(best)) {
+        (Some((other, other_ms)), Some(own_ms)) => {
+            let ((ahead, ahead_ms), (behind, behind_ms)) = match own_ms <= other_ms {
+                true => ((best, own_ms), (other, other_ms)),
+                false => ((other, other_ms), (best, own_ms)),
+            };
+            format!(
+                "At {} the mean response time of {} is {}, {:.2} × that of {}.",
+                at(best),
+                name(ahead),
+                duration(ahead_ms),
+                ahead_ms / behind_ms,
+                name(behind)
+            )
+        }
+        (None, Some(own_ms)) => format!(
+            "{} sustains {} with a mean response time of {}.",
+            capital(&subject(best)),
+            at(best),
+            duration(own_ms)
+        ),
+        (_, None) => format!("{} sustains {}.", capital(&subject(best)), at(best)),
+    })
+}
+
+/// Returns the cell that represents the load of the answer; `None` without a sustained load.
+pub(super) fn load_point(run: &Run) -> Option<&Cell> {
+    best(&points(run)).map(|point| point.cells[0])
+}
+
+/// Returns the server cores of the subject that sustained the highest load.
+pub(super) fn headline(run: &Run) -> Option<Headline> {
+    let points = points(run);
+    let best = best(&points)?;
+    Some(Headline {
+        name: format!("{}, server cores at {}", name(best), at(best)),
+        value: cores(best)?,
+    })
+}
+
+/// Returns all load points. Repetition 0 is the warm-up of the broker.
+fn points(run: &Run) -> Vec<Repetitions<'_>> {
+    Repetitions::group(run.cells.iter().filter(|cell| cell.repetition > 0))
+}
+
+/// Returns the highest load that the gateway sustained; without a gateway, that of any subject.
+fn best<'a, 'b>(points: &'a [Repetitions<'b>]) -> Option<&'a Repetitions<'b>> {
+    let sustained = || points.iter().filter(|it| it.is_sustained());
+    highest(sustained().filter(|it| is(it, GATEWAY))).or_else(|| highest(sustained()))
+}
+
+/// Returns how the gateway compares with the plain consumers that need the fewest cores, or with
+/// their highest sustained level below.
+fn against_consumers(
+    best: &Repetitions<'_>,
+    sustained: &[&Repetitions<'_>],
+    points: &[Repetitions<'_>],
+) -> String {
+    let plain = |it: &&&Repetitions<'_>| !is(it, GATEWAY) && !is(it, FLOOR);
+    let own = cores(best);
+    let own_text = own.map_or_else(String::new, |own| format!(" with {own:.2} server cores"));
+    let lead = format!("The gateway serves {}{own_text}", at(best));
+    let at_best = sustained
+        .iter()
+        .filter(plain)
+        .filter(|it| load(it) == load(best));
+    let with_cores = at_best.clone().filter_map(|it| Some((it, cores(it)?)));
+    if let Some((rival, rival_cores)) = with_cores.min_by(|a, b| a.1.total_cmp(&b.1)) {
+        let factor = own.filter(|own| *own > 0.0).map(|own| rival_cores / own);
+        let factor = factor.map_or_else(String::new, |it| format!(", {it:.1} × as many"));
+        return format!("{lead}; {} need {rival_cores:.2}{factor}.", subject(rival));
+    }
+    if let Some(rival) = at_best.clone().next() {
+        return format!("{lead}; {} sustain it too.", subject(rival));
+    }
+    match highest(sustained.iter().filter(plain).copied()) {
+        Some(rival) => {
+            let most = &rival.cells[0];
+            let most = match most.parameters.is_empty() {
+                true => count(most.clients as f64),
+                false => at(rival),
+            };
+            format!("{lead}; {} sustain at most {most}.", subject(rival))
+        }
+        None => {
+            let others = points.iter().filter(|it| plain(&it));
+            let other = others.map(subject).next().unwrap_or_default();
+            format!("{lead}; {other} sustain no tested level.")
+        }
+    }
+}
+
+fn against_floor(best: &Repetitions<'_>, floor: &Repetitions<'_>) -> String {
+    let values = |point: &Repetitions<'_>| -> Vec<(u64, f64)> {
+        let cpu = |cell: &Cell| cell.delivering_role()?.cpu_us_per_delivered;
+        let valid = point.valid();
+        valid
+            .filter_map(|cell| Some((cell.repetition, cpu(cell)?)))
+            .collect()
+    };
+    let own = point_cpu(best);
+    match (
+        interval::repetition_ratio(&values(best), &values(floor)),
+        own,
+    ) {
+        (Some(found), Some(own)) => format!(
+            "At {} {} needs {}, {own:.1} µs per delivery.",
+            at(best),
+            subject(best),
+            ratio(&found, "the CPU of bare socket writes")
+        ),
+        _ => format!("{} sustains {}.", capital(&subject(best)), at(best)),
+    }
+}
+
+fn point_cpu(point: &Repetitions<'_>) -> Option<f64> {
+    point.mean(|cell| cell.delivering_role()?.cpu_us_per_delivered)
+}
+
+/// Returns the point with the highest load, of several the one with the lowest response time.
+fn highest<'a, 'b: 'a>(
+    points: impl Iterator<Item = &'a Repetitions<'b>>,
+) -> Option<&'a Repetitions<'b>> {
+    points.max_by(|a, b| {
+        let slower = |point: &Repetitions<'_>| mean_ms(point).unwrap_or(f64::INFINITY);
+        let by_load = load(a).total_cmp(&load(b));
+        by_load.then_with(|| slower(b).total_cmp(&slower(a)))
+    })
+}
+
+/// Returns the deliveries due per second.
+fn load(point: &Repetitions<'_>) -> f64 {
+    let cell = point.cells[0];
+    cell.clients as f64 * cell.offered_records_per_s.max(1.0)
+}
+
+fn mean_ms(point: &Repetitions<'_>) -> Option<f64> {
+    point.mean(|cell| Some(cell.response()?.mean_us? / 1e3))
+}
+
+fn cores(point: &Repetitions<'_>) -> Option<f64> {
+    point.mean(|cell| cell.of_servers(|usage| usage.cpu_cores_mean))
+}
+
+fn is(point: &Repetitions<'_>, architecture: &str) -> bool {
+    point.cells[0].architecture == architecture
+}
+
+fn name(point: &Repetitions<'_>) -> String {
+    point.cells[0].name()
+}
+
+/// Returns the subject in words, as in the middle of a sentence.
+fn subject(point: &Repetitions<'_>) -> String {
+    let name = name(point);
+    match name.as_str() {
+        GATEWAY => "the gateway".to_owned(),
+        FLOOR => "the floor".to_owned(),
+        "standalone" => "stand-alone consumers".to_owned(),
+        "groups" => "consumer groups".to_owned(),
+        _ => name,
+    }
+}
+
+/// Returns the load point in words: `10,000 clients at 100 records/s`.
+fn at(point: &Repetitions<'_>) -> String {
+    let cell = point.cells[0];
+    let clients = match cell.clients {
+        1 => "1 client".to_owned(),
+        more => format!("{} clients", count(more as f64)),
+    };
+    match cell.parameters.get("rate_per_s") {
+        Some(rate) => format!("{clients} at {} records/s", count(*rate)),
+        None => clients,
+    }
+}
+
+fn duration(ms: f64) -> String {
+    match ms {
+        ms if ms < 10.0 => format!("{ms:.1} ms"),
+        ms if ms < 1000.0 => format!("{ms:.0} ms"),
+        ms => format!("{:.1} s", ms / 1e3),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    first.unwrap_or_default() + chars.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::run::{LatencySummary, RoleUsage, STAGE_RESPONSE};
+
+    fn cell(architecture: &str, clients: u64, repetition: u64, cores: f64) -> Cell {
+        let role = |role: &str, cores: f64| RoleUsage {
+            role: role.to_owned(),
+            cpu_cores_mean: Some(cores),
+            cpu_us_per_delivered: Some(cores * 40.0),
+            ..RoleUsage::default()
+        };
+        let mut roles = vec![role("broker", 0.1)];
+        if ["gateway", "floor"].contains(&architecture) {
+            roles.push(role(architecture, cores));
+        } else {
+            roles[0].cpu_cores_mean = Some(cores);
+        }
+        let summary = LatencySummary {
+            mean_us: Some(cores * 1e4),
+            ..LatencySummary::default()
+        };
+        Cell {
+            architecture: architecture.to_owned(),
+            clients,
+            repetition,
+            roles,
+            latency: BTreeMap::from([(STAGE_RESPONSE.to_owned(), summary)]),
+            ..Cell::default()
+        }
+    }
+
+    fn of(cells: Vec<Cell>) -> Option<String> {
+        answer(&Run {
+            cells,
+            ..Run::default()
+        })
+    }
+
+    #[test]
+    fn gateway_is_compared_with_consumers_of_the_same_level() {
+        let cells = vec![
+            cell("standalone", 1000, 1, 1.4),
+            cell("gateway", 1000, 1, 0.1),
+            cell("floor", 1000, 1, 0.1),
+        ];
+        let expected = "The gateway serves 1,000 clients with 0.20 server cores; stand-alone \
+                        consumers need 1.40, 7.0 × as many.";
+        assert_eq!(of(cells).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn consumers_that_end_earlier_are_named_with_their_level() {
+        let mut cells = vec![
+            cell("groups", 500, 1, 1.0),
+            cell("groups", 1000, 1, 1.9),
+            cell("gateway", 500, 1, 0.1),
+            cell("gateway", 1000, 1, 0.2),
+        ];
+        cells[1].not_sustained = Some("late".to_owned());
+        let text = of(cells.clone()).unwrap();
+        assert!(
+            text.ends_with("; consumer groups sustain at most 500."),
+            "{text}"
+        );
+        cells[0].not_sustained = Some("late".to_owned());
+        let text = of(cells).unwrap();
+        assert!(
+            text.ends_with("; consumer groups sustain no tested level."),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn gateway_is_compared_with_the_floor_otherwise() {
+        let rounds = (1..=3).flat_map(|round| {
+            [
+                cell("gateway", 10_000, round, 0.42),
+                cell("floor", 10_000, round, 0.4),
+            ]
+        });
+        let expected = "At 10,000 clients the gateway needs 1.05 × the CPU of bare socket writes \
+                        (1.05 to 1.05), 16.8 µs per delivery.";
+        assert_eq!(of(rounds.collect()).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn variants_are_compared_by_response_time() {
+        let variant = |name: &str, cores| Cell {
+            variant: Some(name.to_owned()),
+            parameters: BTreeMap::from([("rate_per_s".to_owned(), 16_000.0)]),
+            ..cell("gateway", 1, 1, cores)
+        };
+        let cells = vec![variant("1-thread", 0.42), variant("4-threads", 0.65)];
+        let expected = "At 1 client at 16,000 records/s the mean response time of gateway 1-thread \
+                        is 4.2 ms, 0.65 × that of gateway 4-threads.";
+        assert_eq!(of(cells).as_deref(), Some(expected));
+        assert_eq!(of(Vec::new()), None);
+    }
+}
