@@ -36,9 +36,9 @@ pub(crate) fn example(case: &Case<'_>) -> Result<()> {
     let keys = [case.key("a"), case.key("b")];
     // As documented: pages of the gateway's host may connect, files may not.
     let site = Site::serve(case.dir())?;
-    let folder = format!("http://{}/", site.address);
+    let base = format!("http://{}/", site.address);
     let server = format!("http://{}", case.shared().address());
-    let url = format!("{folder}index.html?server={server}&keys={}", keys.join(","));
+    let url = format!("{base}index.html?server={server}&keys={}", keys.join(","));
     let page = Page::open(case, &url)?;
     page.until("document.getElementById('status').textContent", |status| {
         status
@@ -48,8 +48,11 @@ pub(crate) fn example(case: &Case<'_>) -> Result<()> {
     let value = |row| format!("document.querySelectorAll('#rows tr')[{row}].cells[3].textContent");
     let waiting = page.evaluate(&value(0))?;
     ensure!(waiting == "waiting for a record", "{waiting}");
+    // The page shows only records that are written after it has subscribed.
+    page.until(&value(0), |shown| {
+        shown == "first" || case.produce("a", "first").is_err()
+    })?;
     for (name, row) in [("a", 0), ("b", 1), ("a", 0)] {
-        // Writes records until the page has subscribed and shows one.
         for text in ["gr\u{FC}n \u{732B}", HOSTILE] {
             case.produce(name, text)?;
             page.until_is(&value(row), &text.chars().take(60).collect::<String>())?;
@@ -65,7 +68,7 @@ pub(crate) fn example(case: &Case<'_>) -> Result<()> {
     views(case, &page)?;
     let sockets = server.replace("http", "ws");
     // The SDK runs timers in a worker, which it creates from a text.
-    page.finish(&[&folder, &server, &sockets, "blob:"])
+    page.finish(&[&base, &server, &sockets, "blob:"])
 }
 
 /// A web server for a directory; stopped when dropped.
@@ -210,8 +213,10 @@ pub(crate) fn proxy_dashboard(case: &Case<'_>) -> Result<()> {
     drop(client);
     page.until_is(&tile("Connections"), "0")?;
     views(case, &page)?;
+    // The page asks for data until it is closed.
+    page.finish(&[&site, "data:"])?;
     proxy.shut_down();
-    page.finish(&[&site, "data:"])
+    Ok(())
 }
 
 /// Returns the value of a tile.
