@@ -3,6 +3,7 @@
 
 mod bars;
 mod dependencies;
+mod figures;
 mod modules;
 mod parameters;
 mod words;
