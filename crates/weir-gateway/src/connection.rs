@@ -9,10 +9,10 @@ use weir_tlcp::diff::DiffOptions;
 
 use crate::cluster::Cluster;
 use crate::counters::{SchemaCounters, UNKNOWN, WorkerCounters, lock};
-use crate::diffs::ConnectionDiffs;
 use crate::ingest::InterestInbox;
 use crate::interest::Interest;
 use crate::schemas::ConnectionRegistry;
+use crate::shard::ConnectionDiffs;
 
 /// State that the ingest threads write, and shards and administration read.
 #[derive(Debug)]

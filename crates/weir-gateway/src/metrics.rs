@@ -16,7 +16,7 @@ use weir_net::watchdog::Heartbeat;
 use crate::admission::Admission;
 use crate::connection::KafkaConnection;
 use crate::latency::DeliveryAges;
-use crate::shard::{DeliveryCounters, RowTableCounters};
+use crate::shard::{DeliveryCounters, RowTableCounters, WriterCounters};
 use crate::tls::TlsFiles;
 
 pub(crate) use self::scrape::{MetricSources, registry};
@@ -34,6 +34,7 @@ pub(crate) struct ShardCounters {
     pub(crate) sessions_refused: u64,
     pub(crate) requests_refused: u64,
     pub(crate) delivery: DeliveryCounters,
+    pub(crate) writer: WriterCounters,
     pub(crate) rows: RowTableCounters,
     pub(crate) slow_ended: u64,
     pub(crate) streams_lost: u64,
@@ -99,7 +100,7 @@ const SHARD_METRICS: &[MetricSpec<ShardCounters>] = metrics! {
         "Sessions with queued updates, because the client lags or has limits.";
     Counter weir_gateway_slow_sessions_closed |c| c.slow_ended,
         "Sessions ended because their client did not read.";
-    Gauge weir_gateway_unbound_sessions |c| c.delivery.unbound,
+    Gauge weir_gateway_unbound_sessions |c| c.writer.unbound,
         "Sessions without a stream connection.";
     Counter weir_gateway_streams_lost |c| c.streams_lost,
         "Stream connections that ended without LOOP or END.";
@@ -108,7 +109,7 @@ const SHARD_METRICS: &[MetricSpec<ShardCounters>] = metrics! {
     Counter weir_gateway_recoveries |c| c.recoveries, "Sessions recovered after a lost connection.";
     Counter weir_gateway_recoveries_failed |c| c.recoveries_refused,
         "Recoveries that failed because the missing notifications were no longer stored.";
-    Gauge weir_gateway_recovery_bytes |c| c.delivery.journal_bytes,
+    Gauge weir_gateway_recovery_bytes |c| c.writer.journal_bytes,
         "Bytes of data notifications stored for recovery.";
     Counter weir_gateway_diffs_json_patch |c| c.delivery.diffs.json_patch,
         "Values encoded as JSON Patch, once per shared frame.";
@@ -118,17 +119,17 @@ const SHARD_METRICS: &[MetricSpec<ShardCounters>] = metrics! {
         "Values compared but sent in full, because no diff was exact and clearly shorter.";
     Counter weir_gateway_diffs_over_budget |c| c.delivery.diffs.over_budget,
         "Values sent in full because the diff budget was used up.";
-    Counter weir_gateway_compressed_messages |c| c.delivery.compression.messages,
+    Counter weir_gateway_compressed_messages |c| c.writer.compression.messages,
         "Messages compressed, once per shared message.";
-    Counter weir_gateway_compression_input_bytes |c| c.delivery.compression.bytes_before,
+    Counter weir_gateway_compression_input_bytes |c| c.writer.compression.bytes_before,
         "Bytes of these messages before compression.";
-    Counter weir_gateway_compression_output_bytes |c| c.delivery.compression.bytes_after,
+    Counter weir_gateway_compression_output_bytes |c| c.writer.compression.bytes_after,
         "Bytes of these messages after compression.";
-    Counter weir_gateway_compression_not_smaller |c| c.delivery.compression.not_smaller,
+    Counter weir_gateway_compression_not_smaller |c| c.writer.compression.not_smaller,
         "Messages compressed but sent uncompressed, because they did not shrink.";
-    Counter weir_gateway_compression_over_budget |c| c.delivery.compression.over_budget,
+    Counter weir_gateway_compression_over_budget |c| c.writer.compression.over_budget,
         "Messages sent uncompressed because the compression budget was used up.";
-    Counter weir_gateway_compressed_sent |c| c.delivery.compression.sent,
+    Counter weir_gateway_compressed_sent |c| c.writer.compression.sent,
         "Compressed messages queued for clients.";
     Counter weir_gateway_compressed_received |c| c.io.inflated,
         "Compressed messages received from clients.";

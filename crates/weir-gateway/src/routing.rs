@@ -10,9 +10,7 @@ use smallvec::SmallVec;
 use weir_mapping::{FieldSet, FrozenValues};
 
 use crate::interest::{Interest, InterestChange, ItemInterest, ItemKey};
-use crate::shard::{
-    HistoryBackfill, PastUpdate, RowBackfill, RowTable, RowTableCounters, ShardEvent, shrinks,
-};
+use crate::shard::{HistoryBackfill, PastUpdate, RowBackfill, RowTable, ShardEvent, shrinks};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpdateTarget {
@@ -53,7 +51,7 @@ impl Route {
         let values = merged.map_or_else(|| Arc::clone(update), Arc::new);
         *known = Some((values, Arc::clone(extracted)));
         if let Some(table) = &mut *self.table.borrow_mut() {
-            table.advance(update, extracted, &mut RowTableCounters::default());
+            table.store(update, extracted);
         }
         if self.history_max > 0 {
             let mut history = self.history.borrow_mut();
@@ -86,7 +84,7 @@ impl Route {
     fn rows(&self) -> Option<(Vec<Arc<FrozenValues>>, bool)> {
         let table = self.table.borrow();
         let table = table.as_ref()?;
-        let rows = table.rows().map(|row| Arc::clone(&row.values)).collect();
+        let rows = table.values().map(Arc::clone).collect();
         Some((rows, table.in_snapshot()))
     }
 

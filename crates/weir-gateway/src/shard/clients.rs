@@ -17,7 +17,9 @@ use super::item::ItemName;
 use super::item_table::{ItemTable, MemberRemoval};
 use super::keys::{MemberSlot, SessionKey};
 use super::schema::SchemaCache;
-use super::session::{ItemSubscription, Sessions};
+use super::session::Sessions;
+use super::session_writer::SessionWriter;
+use super::subscription::ItemSubscription;
 use super::wire::Wire;
 use crate::admission::SubscriptionUsage;
 use crate::interest::{Interest, InterestChange};
@@ -46,6 +48,7 @@ pub(super) struct Clients {
     pub(super) items: ItemTable,
     pub(super) schemas: SchemaCache,
     pub(super) delivery: Delivery,
+    pub(super) writer: SessionWriter,
     pub(super) counters: ShardCounters,
     pub(super) drain: Option<DrainSchedule>,
     pub(super) work: ItemWork,
@@ -56,7 +59,8 @@ pub(super) struct Clients {
 impl Clients {
     pub(super) fn new(shard: u16, shared: Arc<ShardContext>) -> Self {
         Self {
-            delivery: Delivery::new(&shared),
+            delivery: Delivery::new(shared.limits.queue_bytes, shared.diff_bytes_per_second),
+            writer: SessionWriter::new(&shared),
             shared,
             sessions: Sessions::of(shard),
             items: ItemTable::default(),
@@ -93,7 +97,7 @@ impl Clients {
         }
         for (slot, position) in subscribed.slots.iter().zip(1..) {
             if let Some(slot) = *slot {
-                self.delivery.backlog.remove(session, (sub_id, position));
+                self.delivery.forget_item(session, (sub_id, position));
                 self.release_item(slot, subscribed.class(sub_id, position));
             }
         }

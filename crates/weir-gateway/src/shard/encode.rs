@@ -11,19 +11,19 @@ use weir_tlcp::server::{
 use weir_tlcp::text::push_value;
 
 use super::class::{ClassDiffs, FrameClass, MemberState};
-use super::frame::Frame;
 use super::item::Emission;
+use super::output::SharedFrame;
 
 /// The two forms of an update within a class, each encoded when first needed.
-pub(super) struct EncodedForms<'a> {
+pub(super) struct EncodedForms<'a, F> {
     class: &'a FrameClass,
     emission: &'a Emission<'a>,
-    full: Option<Frame>,
+    full: Option<F>,
     /// Inner `None`: nothing to send to members that are up to date.
-    delta: Option<Option<Frame>>,
+    delta: Option<Option<F>>,
 }
 
-impl<'a> EncodedForms<'a> {
+impl<'a, F: SharedFrame> EncodedForms<'a, F> {
     pub(super) fn new(class: &'a FrameClass, emission: &'a Emission<'a>) -> Self {
         Self {
             class,
@@ -34,7 +34,7 @@ impl<'a> EncodedForms<'a> {
     }
 
     /// Returns the frame for a member in this state; `None` if there is nothing to send.
-    pub(super) fn get(&mut self, state: MemberState, encoder: &mut LineEncoder) -> Option<&Frame> {
+    pub(super) fn get(&mut self, state: MemberState, encoder: &mut LineEncoder) -> Option<&F> {
         let (class, emission) = (self.class, self.emission);
         match emission.before.filter(|_| state == MemberState::UpToDate) {
             Some(before) => self
@@ -93,19 +93,19 @@ impl LineEncoder {
 
     /// Returns an update as a delta to `seen`, or with all fields if `seen` is `None`. Returns
     /// `None` if nothing is to be sent.
-    pub(super) fn update(
+    pub(super) fn update<F: SharedFrame>(
         &mut self,
         class: &FrameClass,
         seen: Option<&Arc<FrozenValues>>,
         values: &FrozenValues,
-    ) -> Option<Frame> {
+    ) -> Option<F> {
         match seen {
             Some(seen) => self.delta(class, seen, values),
             None => Some(self.full(class, values)),
         }
     }
 
-    pub(super) fn notice(&mut self, class: &FrameClass, notice: ItemNotice) -> Frame {
+    pub(super) fn notice<F: SharedFrame>(&mut self, class: &FrameClass, notice: ItemNotice) -> F {
         let line = &mut self.line;
         line.clear();
         let (sub_id, position) = (class.sub_id, class.position);
@@ -114,10 +114,10 @@ impl LineEncoder {
             ItemNotice::EndOfSnapshot => push_end_of_snapshot(line, sub_id, position),
             ItemNotice::Lost(lost) => push_overflow(line, sub_id, position, lost),
         }
-        Frame::of(line)
+        F::of(line)
     }
 
-    fn full(&mut self, class: &FrameClass, values: &FrozenValues) -> Frame {
+    fn full<F: SharedFrame>(&mut self, class: &FrameClass, values: &FrozenValues) -> F {
         self.begin_update(class);
         push_full_payload(&mut self.line, class.schema.project(values));
         self.framed_update()
@@ -125,12 +125,12 @@ impl LineEncoder {
 
     /// Returns an update with changed fields only. Returns `None` if nothing changed and the
     /// delivery mode skips such updates.
-    fn delta(
+    fn delta<F: SharedFrame>(
         &mut self,
         class: &FrameClass,
         before: &FrozenValues,
         values: &FrozenValues,
-    ) -> Option<Frame> {
+    ) -> Option<F> {
         self.begin_update(class);
         let before = class.schema.project(before);
         let values = class.schema.project(values);
@@ -146,9 +146,9 @@ impl LineEncoder {
         push_update_prefix(&mut self.line, class.sub_id, class.position);
     }
 
-    fn framed_update(&mut self) -> Frame {
+    fn framed_update<F: SharedFrame>(&mut self) -> F {
         self.line.extend_from_slice(b"\r\n");
-        Frame::of(&self.line)
+        F::of(&self.line)
     }
 
     /// Appends changed values to the line, as diffs where allowed and smaller. Returns `false` if

@@ -7,8 +7,9 @@ use weir_net::server::Detached;
 use weir_tlcp::request::{BindSession, Request, SessionRef};
 
 use super::dialect::Dialect;
-use super::item_history::PastUpdate;
+use super::item_history::HistoryBackfill;
 use super::responses::RequestTransport;
+use super::row_table::RowBackfill;
 use crate::interest::ItemKey;
 
 /// Event posted to a shard by an ingest worker, another shard or the main thread.
@@ -50,25 +51,6 @@ pub(crate) enum ShardEvent {
         spread_ms: u64,
         within_ms: u64,
     },
-}
-
-#[derive(Debug)]
-pub(crate) struct RowBackfill {
-    pub(crate) item: ItemKey,
-    /// Generation of the interest to which this is the response.
-    pub(crate) generation: u32,
-    pub(crate) rows: Vec<Arc<FrozenValues>>,
-    /// `true` if the snapshot is not complete yet.
-    pub(crate) in_snapshot: bool,
-}
-
-#[derive(Debug)]
-pub(crate) struct HistoryBackfill {
-    pub(crate) item: ItemKey,
-    /// Generation of the interest to which this is the response.
-    pub(crate) generation: u32,
-    /// Updates, oldest first.
-    pub(crate) updates: Vec<PastUpdate>,
 }
 
 #[derive(Debug)]

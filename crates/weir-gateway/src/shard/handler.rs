@@ -9,8 +9,9 @@ use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHand
 use super::drain::DrainSchedule;
 use super::event::ShardEvent;
 use super::http;
-use super::keys::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS, SessionKey};
+use super::keys::SessionKey;
 use super::state::{CONNECTION_LOST, Shard};
+use super::timers::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
 
 impl ServerHandler for Shard {
     type Posted = ShardEvent;
@@ -90,8 +91,6 @@ impl ServerHandler for Shard {
 
     fn on_posted(&mut self, io: &mut ServerIo, event: ShardEvent) {
         let clients = &mut self.clients;
-        let (sessions, items) = (&mut clients.sessions, &mut clients.items);
-        let delivery = &mut clients.delivery;
         match event {
             ShardEvent::Update {
                 item,
@@ -99,9 +98,7 @@ impl ServerHandler for Shard {
                 fields,
                 record_ms,
             } => {
-                let before = delivery.counters.sent;
-                delivery.fan_out(io, sessions, items, item, update, &fields);
-                let deliveries = delivery.counters.sent - before;
+                let deliveries = clients.fan_out(io, item, update, &fields);
                 if self.ages.note(record_ms, deliveries) {
                     self.count_ages();
                 }
@@ -110,16 +107,12 @@ impl ServerHandler for Shard {
                 item,
                 update,
                 fields,
-            } => delivery.backfill(io, sessions, items, item, update, &fields),
-            ShardEvent::RowBackfill(backfill) => {
-                delivery.backfill_rows(io, sessions, items, &backfill);
-            }
-            ShardEvent::HistoryBackfill(backfill) => {
-                delivery.backfill_history(io, sessions, items, *backfill);
-            }
-            ShardEvent::Clear(item) => delivery.clear(io, sessions, items, item),
+            } => clients.backfill(io, item, update, &fields),
+            ShardEvent::RowBackfill(backfill) => clients.backfill_rows(io, &backfill),
+            ShardEvent::HistoryBackfill(backfill) => clients.backfill_history(io, *backfill),
+            ShardEvent::Clear(item) => clients.clear(io, item),
             ShardEvent::ForceUnsubscribe { connection } => {
-                self.clients.force_unsubscribe(io, connection)
+                clients.force_unsubscribe(io, connection)
             }
             ShardEvent::Handover(handover) => self.accept_handover(io, handover.0, handover.1),
             ShardEvent::Requests(requests) => {

@@ -154,7 +154,7 @@ impl Shard {
         };
         let window = wire.deflate_window(responses.conn);
         let binding = binding.map(Box::new);
-        self.clients.delivery.writer.bind(entry, binding, window);
+        self.clients.writer.bind(entry, binding, window);
         entry.arm(wire);
         wire.set_tag(responses.conn, key.to_bits());
         if before != responses.conn {

@@ -177,6 +177,18 @@ impl Item {
         Some(Arc::new(nulls))
     }
 
+    /// Returns `true` if rows of a worker for this generation of the row table are outstanding.
+    pub(super) fn awaits_rows(&self, generation: u32) -> bool {
+        let table = self.table();
+        table.is_some_and(|table| table.awaits_backfill(generation))
+    }
+
+    /// Returns `true` if updates of a worker for this generation of the history are outstanding.
+    pub(super) fn awaits_history(&self, generation: u32) -> bool {
+        let history = self.history();
+        history.is_some_and(|history| history.awaits_backfill(generation))
+    }
+
     pub(super) fn has_all_values(&self) -> bool {
         self.state.is_some() && self.fields.is_subset(&self.known)
     }

@@ -7,7 +7,7 @@ use weir_mapping::{FieldSet, FrozenValues};
 
 use super::row_table::RowTable;
 use super::schema::FieldSchema;
-use crate::interest::{HistoryInterest, RowTableConfig};
+use crate::interest::{HistoryInterest, ItemKey, RowTableConfig};
 
 /// Data that a subscriber needs to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +53,16 @@ pub(crate) struct PastUpdate {
     pub(crate) record_ms: i64,
 }
 
+/// Last updates of an item that one worker had stored before the interest of a shard began.
+#[derive(Debug)]
+pub(crate) struct HistoryBackfill {
+    pub(crate) item: ItemKey,
+    /// Generation of the interest to which this is the response.
+    pub(crate) generation: u32,
+    /// Updates, oldest first.
+    pub(crate) updates: Vec<PastUpdate>,
+}
+
 impl UpdateHistory {
     /// Stores up to `most` updates from now on. Returns `true` if none were stored before and
     /// `workers` must send earlier ones.
@@ -81,17 +91,10 @@ impl UpdateHistory {
         self.pending_workers > 0 && self.generation == generation
     }
 
-    /// Adds the response of one worker. When all workers have responded, returns the earlier
+    /// Adds the awaited response of one worker. When all workers have responded, returns the earlier
     /// updates, oldest first.
-    pub(super) fn note_backfill(
-        &mut self,
-        generation: u32,
-        updates: Vec<PastUpdate>,
-    ) -> Option<Vec<PastUpdate>> {
-        if !self.awaits_backfill(generation) {
-            return None;
-        }
-        self.pending_workers -= 1;
+    pub(super) fn note_backfill(&mut self, updates: Vec<PastUpdate>) -> Option<Vec<PastUpdate>> {
+        self.pending_workers = self.pending_workers.saturating_sub(1);
         let mut clock_ms = i64::MIN;
         self.backfill.extend(updates.into_iter().map(|update| {
             // The updates of one worker keep their order, whatever the producers' clocks are.

@@ -7,11 +7,10 @@ use slab::Slab;
 use weir_mapping::{FieldSet, FrozenValues};
 
 use super::class::{ClassKey, ClassMember, MemberState};
-use super::event::RowBackfill;
 use super::item::{Item, ItemName, Transition};
 use super::item_history::Retention;
 use super::keys::{MemberSlot, SessionKey};
-use super::row_table::{BackfilledRow, RowTableCounters};
+use super::row_table::{BackfilledRow, RowBackfill, RowTableCounters};
 use crate::interest::{InterestChange, ItemInterest, ItemKey};
 
 #[derive(Debug, Default)]
@@ -57,6 +56,12 @@ impl ItemTable {
         self.items.get_mut(slot as usize)
     }
 
+    #[cfg(test)]
+    pub(super) fn get(&self, key: ItemKey) -> Option<&Item> {
+        let item = self.items.get(key.slot as usize);
+        item.filter(|item| item.epoch == key.epoch)
+    }
+
     /// Returns the item with this key, unless its slot is used by another item now.
     pub(super) fn get_mut(&mut self, key: ItemKey) -> Option<&mut Item> {
         at_key(&mut self.items, key)
@@ -81,10 +86,10 @@ impl ItemTable {
         backfill: &RowBackfill,
     ) -> Option<(&mut Item, Vec<BackfilledRow>, bool)> {
         let item = at_key(&mut self.items, backfill.item)?;
-        let table = item.table_mut()?;
-        if !table.awaits_backfill(backfill.generation) {
+        if !item.awaits_rows(backfill.generation) {
             return None;
         }
+        let table = item.table_mut()?;
         let rows = backfill.rows.iter();
         let rows = rows.filter_map(|row| table.backfill(row, &mut self.rows));
         let changes = rows.collect();

@@ -10,8 +10,9 @@ use super::clients::Clients;
 use super::delivery_mode::QueuePolicy;
 use super::drain::DrainSchedule;
 use super::frame::{Frame, Framing};
-use super::keys::{DRAIN_STEP, SessionKey};
+use super::keys::SessionKey;
 use super::session::{SessionPoll, StreamBinding};
+use super::timers::DRAIN_STEP;
 use super::wire::{NO_CONNECTION, Wire};
 
 /// Time between two steps of the drain, in milliseconds.
@@ -20,23 +21,13 @@ const DRAIN_STEP_MS: u64 = 20;
 const POLL_RECHECK_MS: u64 = 1_000;
 
 impl Clients {
-    pub(super) fn catch_up(&mut self, wire: &mut impl Wire, key: SessionKey) {
-        self.delivery
-            .catch_up(wire, &mut self.sessions, &mut self.items, key);
-    }
-
-    pub(super) fn on_session_timers(&mut self, wire: &mut impl Wire) {
-        self.delivery
-            .on_session_timers(wire, &mut self.sessions, &mut self.items);
-    }
-
     /// Sends data notifications, one per line, to one session.
     pub(super) fn notify(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
-        let (writer, frame) = (&mut self.delivery.writer, Frame::of(lines));
+        let (writer, frame) = (&mut self.writer, Frame::of(lines));
         if writer.data(wire, entry, &frame, count, QueuePolicy::Always) != TrySend::Queued {
             self.end_slow(wire, key);
         }
@@ -49,8 +40,7 @@ impl Clients {
         lines: &[u8],
     ) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| !self.delivery.writer.write_control_lines(wire, entry, lines))
-        {
+        if entry.is_some_and(|entry| !self.writer.write_control_lines(wire, entry, lines)) {
             self.end_slow(wire, key);
         }
     }
@@ -59,7 +49,7 @@ impl Clients {
     /// that has received all its data.
     pub(super) fn resume(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| self.delivery.writer.drain_pending(wire, entry)) {
+        if entry.is_some_and(|entry| self.writer.drain_pending(wire, entry)) {
             self.catch_up(wire, key);
             self.end_poll_if_due(wire, key);
         }
@@ -128,7 +118,7 @@ impl Clients {
 
     pub(super) fn send_loop(&mut self, wire: &mut impl Wire, key: SessionKey, close_socket: bool) {
         let entry = self.sessions.get_mut(key);
-        if entry.is_some_and(|entry| !self.delivery.writer.send_loop(wire, entry, close_socket)) {
+        if entry.is_some_and(|entry| !self.writer.send_loop(wire, entry, close_socket)) {
             self.end_slow(wire, key);
         }
     }
@@ -141,7 +131,7 @@ impl Clients {
         } else if let Some(entry) = self.sessions.get_mut(key) {
             self.counters.streams_lost += 1;
             entry.conn = NO_CONNECTION;
-            self.delivery.writer.unbind(wire, entry, wait_ms);
+            self.writer.unbind(wire, entry, wait_ms);
         }
     }
 
@@ -169,7 +159,7 @@ impl Clients {
         if !entry.is_due(now_ms) {
             return;
         }
-        self.delivery.writer.trim_journal(entry, now_ms);
+        self.writer.trim_journal(entry, now_ms);
         if now_ms < entry.next_wake_ms() {
             return entry.arm(wire);
         }
@@ -213,7 +203,7 @@ impl Clients {
     }
 
     pub(super) fn end_polls_with_data(&mut self, wire: &mut impl Wire) {
-        for key in std::mem::take(&mut self.delivery.writer.polls_with_data) {
+        for key in std::mem::take(&mut self.writer.polls_with_data) {
             self.end_poll_if_due(wire, key);
         }
     }
@@ -222,7 +212,8 @@ impl Clients {
     /// connection stays open.
     pub(super) fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
         let entry = self.sessions.end(key)?;
-        self.delivery.forget_session(key, entry);
+        self.writer.forget(entry);
+        self.delivery.forget_session(key);
         entry.bandwidth = None;
         let conn = entry.conn;
         let charged = entry.core.subscriptions().iter();

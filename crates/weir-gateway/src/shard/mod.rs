@@ -1,9 +1,11 @@
 //! One shard: the handler of an event loop, with its own sessions, items and subscriptions.
 
+mod accepted_diffs;
 mod admission;
 mod backlog;
 mod class;
 mod classes;
+mod client_output;
 mod clients;
 mod context;
 mod control_requests;
@@ -13,6 +15,7 @@ mod dialect;
 mod drain;
 mod encode;
 mod event;
+mod fan_out;
 mod forwarding;
 mod frame;
 mod frequency;
@@ -25,8 +28,10 @@ mod item_table;
 mod journal;
 mod keys;
 mod lifecycle;
+mod limits;
 #[cfg(test)]
 mod model;
+mod output;
 mod queue;
 mod requests;
 mod resolve;
@@ -40,13 +45,17 @@ mod state;
 #[cfg(test)]
 mod stream_tests;
 mod subscribe;
+mod subscription;
+mod timers;
 mod wire;
 mod work;
 
+pub(crate) use self::accepted_diffs::ConnectionDiffs;
 pub(crate) use self::context::ShardContext;
 pub(crate) use self::delivery::DeliveryCounters;
-pub(crate) use self::event::{HistoryBackfill, RowBackfill, ShardEvent};
-pub(crate) use self::item_history::PastUpdate;
+pub(crate) use self::event::ShardEvent;
+pub(crate) use self::item_history::{HistoryBackfill, PastUpdate};
 pub(crate) use self::item_table::shrinks;
-pub(crate) use self::row_table::{RowTable, RowTableCounters};
+pub(crate) use self::row_table::{RowBackfill, RowTable, RowTableCounters};
+pub(crate) use self::session_writer::WriterCounters;
 pub(crate) use self::state::{ACTIVITIES, Shard};

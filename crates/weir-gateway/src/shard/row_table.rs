@@ -9,7 +9,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use weir_mapping::{CommandEvent, FieldSet, FieldValue, FrozenValues, RowCommand};
 
-use crate::interest::{RowInterest, RowTableConfig};
+use crate::interest::{ItemKey, RowInterest, RowTableConfig};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowTableCounters {
@@ -66,6 +66,17 @@ pub(crate) struct RowChange {
     pub(crate) whole: Arc<FrozenValues>,
     /// The row was not stored because the table is full: its earlier values are unknown.
     pub(crate) is_unstored: bool,
+}
+
+/// Rows of an item that one worker had stored before the interest of a shard began.
+#[derive(Debug)]
+pub(crate) struct RowBackfill {
+    pub(crate) item: ItemKey,
+    /// Generation of the interest to which this is the response.
+    pub(crate) generation: u32,
+    pub(crate) rows: Vec<Arc<FrozenValues>>,
+    /// `true` if the snapshot is not complete yet.
+    pub(crate) in_snapshot: bool,
 }
 
 /// A row from before the table was created.
@@ -128,6 +139,11 @@ impl RowTable {
         self.rows.values()
     }
 
+    /// Returns the values of the rows in the order of their ADD.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<FrozenValues>> {
+        self.rows.values().map(|row| &row.values)
+    }
+
     pub(crate) fn in_snapshot(&self) -> bool {
         self.in_snapshot || self.pending_workers > 0
     }
@@ -152,6 +168,11 @@ impl RowTable {
         counts.stored = counts.stored.wrapping_add(after).wrapping_sub(before);
         counts.rejected += u64::from(step.is_none());
         step
+    }
+
+    /// Applies an update for which no subscriber waits here.
+    pub(crate) fn store(&mut self, event: &Arc<FrozenValues>, extracted: &FieldSet) {
+        self.advance(event, extracted, &mut RowTableCounters::default());
     }
 
     pub(crate) fn backfill(

@@ -1,27 +1,19 @@
 //! Sessions of a shard, with their stream connections and subscriptions.
 
-use std::sync::Arc;
-
 use slab::Slab;
-use smallvec::SmallVec;
 use weir_net::server::ConnId;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::Version;
-use weir_tlcp::diff::DiffOptions;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
-use super::class::ClassKey;
-use super::delivery_mode::DeliveryMode;
+use super::accepted_diffs::AcceptedDiffs;
 use super::frame::Framing;
-use super::frequency::{FrequencyLimit, FrequencyScope, SendDelay};
 use super::journal::SessionJournal;
-use super::keys::{ItemAt, MemberSlot, SessionKey};
-use super::queue::UpdateQueue;
-use super::schema::FieldSchema;
+use super::keys::SessionKey;
+use super::subscription::ItemSubscription;
 use super::wire::{NO_CONNECTION, Wire};
 use crate::admission::AdmissionId;
-use crate::diffs::AcceptedDiffs;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdapterSet {
@@ -177,81 +169,6 @@ impl SessionEntry {
             (None, _) => self.bandwidth = None,
             (Some(kbps), Some(bucket)) => bucket.set_rate(kbps, now_ms),
             (Some(kbps), none) => *none = Some(Box::new(TokenBucket::new(kbps, now_ms))),
-        }
-    }
-
-    /// Returns the delay that a limit requires before an update may be sent.
-    pub(super) fn send_delay(
-        &mut self,
-        (sub_id, position): ItemAt,
-        scope: FrequencyScope<'_>,
-        now_ms: u64,
-    ) -> Option<SendDelay> {
-        let bandwidth = self.bandwidth.as_mut();
-        if let Some(until_ms) = bandwidth.and_then(|bucket| bucket.wait_until_ms(now_ms)) {
-            return Some(SendDelay::Session(until_ms));
-        }
-        let subscribed = &self.core.subscription(sub_id)?.handle;
-        let limit = subscribed.frequency_limit.as_ref()?;
-        let until_ms = limit.wait_until_ms(position, scope, now_ms);
-        until_ms.map(SendDelay::Item)
-    }
-
-    /// Returns a queue for the updates of one item. Returns `None` if only the latest value is
-    /// queued.
-    pub(super) fn new_queue(
-        &self,
-        sub_id: u32,
-        delivery: DeliveryMode,
-    ) -> Option<Box<UpdateQueue>> {
-        if delivery.conflates_to_latest() {
-            return None;
-        }
-        let subscribed = &self.core.subscription(sub_id)?.handle;
-        let limit = subscribed.frequency_limit.as_ref();
-        let buffer = limit.map(|limit| limit.buffer).filter(|buffer| *buffer > 0);
-        let updates_max = buffer.unwrap_or(usize::MAX);
-        Some(Box::new(UpdateQueue::new(delivery, updates_max)))
-    }
-
-    pub(super) fn note_sent(
-        &mut self,
-        (sub_id, position): ItemAt,
-        scope: FrequencyScope<'_>,
-        bytes: usize,
-        now_ms: u64,
-    ) {
-        if let Some(bucket) = &mut self.bandwidth {
-            bucket.spend(bytes, now_ms);
-        }
-        let subscription = self.core.subscription_mut(sub_id);
-        if let Some(limit) = subscription.and_then(|one| one.handle.frequency_limit.as_mut()) {
-            limit.note_sent(position, scope, now_ms);
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct ItemSubscription {
-    pub(super) connection: u16,
-    pub(super) schema: Arc<FieldSchema>,
-    pub(super) delivery: DeliveryMode,
-    pub(super) diffs: Option<Arc<DiffOptions>>,
-    pub(super) frequency_limit: Option<Box<FrequencyLimit>>,
-    /// One entry per item of the group; `None` for an item that no template matches.
-    pub(super) slots: SmallVec<[Option<MemberSlot>; 1]>,
-    /// Bytes that are charged to the client's address for this subscription.
-    pub(super) charged: u32,
-}
-
-impl ItemSubscription {
-    pub(super) fn class(&self, sub_id: u32, position: u32) -> ClassKey<'_> {
-        ClassKey {
-            schema: &self.schema,
-            sub_id,
-            position,
-            delivery: self.delivery,
-            diffs: self.diffs.as_ref(),
         }
     }
 }

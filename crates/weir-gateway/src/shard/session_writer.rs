@@ -9,14 +9,22 @@ use weir_tlcp::server::write_loop;
 
 use super::context::ShardContext;
 use super::delivery_mode::QueuePolicy;
-use super::frame::{Compressor, Frame, Framing};
+use super::frame::{CompressionCounters, Compressor, Frame, Framing};
 use super::journal::JournalLimits;
-use super::keys::{END_POLLS, SessionKey};
+use super::keys::SessionKey;
 use super::session::{SessionEntry, StreamBinding};
+use super::timers::END_POLLS;
 use super::wire::{NO_CONNECTION, Wire};
 
 /// Bytes reserved for the `LOOP` line of an HTTP body.
 const LOOP_BYTES: u64 = 8;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct WriterCounters {
+    pub(crate) unbound: u64,
+    pub(crate) journal_bytes: u64,
+    pub(crate) compression: CompressionCounters,
+}
 
 /// Limits and totals of all sessions' output.
 #[derive(Debug)]
@@ -51,6 +59,16 @@ impl SessionWriter {
             journal_bytes: 0,
             unbound: 0,
             too_long_quiet_ms: 0,
+        }
+    }
+
+    /// Refills the budget of compression and returns the counters.
+    pub(super) fn publish(&mut self, now_ms: u64) -> WriterCounters {
+        self.compressor.refill(now_ms);
+        WriterCounters {
+            unbound: self.unbound,
+            journal_bytes: self.journal_bytes as u64,
+            compression: self.compressor.counters,
         }
     }
 

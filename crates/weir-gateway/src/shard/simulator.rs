@@ -12,7 +12,7 @@ use weir_tlcp::server::{
 use super::context::ShardContext;
 use super::delivery_mode::DeliveryMode;
 use super::schema::FieldSchema;
-use super::session::ItemSubscription;
+use super::subscription::ItemSubscription;
 use crate::error::SubscriptionError;
 use crate::simulator::ADAPTER_SET;
 

@@ -67,6 +67,7 @@ impl Shard {
         clients.counters.items = clients.items.len() as u64;
         clients.counters.rows = clients.items.rows;
         clients.counters.delivery = clients.delivery.publish(io.now_ms());
+        clients.counters.writer = clients.writer.publish(io.now_ms());
         clients.counters.connections = io.connections() as u64;
         clients.counters.io = io.counters();
         self.metrics.publish(&clients.counters);

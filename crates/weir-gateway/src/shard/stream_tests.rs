@@ -15,7 +15,7 @@ use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
 use super::keys::SessionKey;
-use super::keys::{DRAIN_STEP, END_POLLS};
+use super::timers::{DRAIN_STEP, END_POLLS};
 use super::wire::Wire;
 use super::{Shard, ShardContext, http};
 use crate::cluster::Cluster;
@@ -389,8 +389,8 @@ fn unbound_sessions_time_out() {
     assert_eq!(env.sessions(), 1);
     env.pass(1);
     assert_eq!(env.sessions(), 0);
-    assert_eq!(env.shard.clients.delivery.writer.journal_bytes, 0);
-    assert_eq!(env.shard.clients.delivery.writer.unbound, 0);
+    assert_eq!(env.shard.clients.writer.journal_bytes, 0);
+    assert_eq!(env.shard.clients.writer.unbound, 0);
 }
 
 #[test]
@@ -400,10 +400,10 @@ fn recovery_covers_recent_notifications_only() {
     let mut env = TestEnv::new(limits);
     let id = env.create(1, "");
     env.add(&id, 1);
-    assert!(env.shard.clients.delivery.writer.journal_bytes > 0);
+    assert!(env.shard.clients.writer.journal_bytes > 0);
     env.pass(recovery_ms + 6_000);
     assert_eq!(
-        env.shard.clients.delivery.writer.journal_bytes, 0,
+        env.shard.clients.writer.journal_bytes, 0,
         "an idle session stores no frames"
     );
     env.add(&id, 2);
@@ -432,10 +432,7 @@ fn heartbeats_over_any_connection_prevent_inactivity_timeout() {
     assert!(!env.wire.peers[&1].closed);
     env.pass(3_000);
     assert!(env.wire.peers[&1].closed);
-    assert_eq!(
-        (env.sessions(), env.shard.clients.delivery.writer.unbound),
-        (1, 1)
-    );
+    assert_eq!((env.sessions(), env.shard.clients.writer.unbound), (1, 1));
 }
 
 #[test]

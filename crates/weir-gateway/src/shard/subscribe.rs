@@ -7,20 +7,20 @@ use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 
 use super::admission::{NO_MEMORY, over_limit};
-use super::backlog::{LaggingItem, NEVER};
-use super::class::{ClassKey, MemberState};
+use super::class::ClassKey;
 use super::clients::{Clients, TEXT_PER_ITEM};
 use super::context::ShardContext;
-use super::delivery_mode::{DeliveryMode, PayloadSource};
+use super::delivery::NewSubscriber;
+use super::delivery_mode::DeliveryMode;
 use super::frequency::FrequencyLimit;
-use super::item::{Item, ItemName};
+use super::item::ItemName;
 use super::item_history::Retention;
 use super::item_table::InterestUpdate;
 use super::keys::SessionKey;
-use super::queue::UpdateQueue;
 use super::resolve::{ResolvedItems, resolve};
-use super::session::{AdapterSet, ItemSubscription, SessionEntry};
+use super::session::{AdapterSet, SessionEntry};
 use super::simulator;
+use super::subscription::ItemSubscription;
 use crate::admission::AdmissionLimit;
 use crate::error::SubscriptionError;
 use crate::interest::InterestChange;
@@ -39,7 +39,7 @@ impl Clients {
         if entry.adapter_set == Some(AdapterSet::StartItem) {
             let updates = simulator::subscribe(&self.shared, &mut entry.core, add, out)?;
             self.counters.subscriptions += 1;
-            self.delivery.counters.sent += updates;
+            self.delivery.count_sent(updates);
             return Ok(());
         }
         if self.shared.guard.overload.is_on() {
@@ -128,37 +128,16 @@ impl Clients {
         retention: Retention,
         snapshot: Snapshot,
     ) {
-        let (member_slot, change) = self.items.add(name, class, key, retention);
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
-        let subscription = entry.core.subscription_mut(class.sub_id);
-        let Some(subscribed) = subscription.map(|one| &mut one.handle) else {
-            return;
+        let subscriber = NewSubscriber {
+            session: key,
+            class,
+            retention,
+            snapshot,
         };
-        if let Some(slot) = subscribed.slots.get_mut(class.position as usize - 1) {
-            *slot = Some(member_slot);
-        }
-        let frequency_limit = subscribed.frequency_limit.as_ref();
-        let has_frequency_limit = frequency_limit.is_some_and(|limit| limit.frequency.is_some());
-        if let Some(item) = self.items.at_mut(member_slot.slot) {
-            let plan = match snapshot {
-                Snapshot::No => None,
-                _ => entry.snapshot(item, class, snapshot),
-            };
-            let members = item.class_mut(class).map(|found| &mut found.members);
-            let index = member_slot.member as usize;
-            if let Some(member) = members.and_then(|all| all.get_mut(index)) {
-                member.has_frequency_limit = has_frequency_limit;
-                if let Some(plan) = plan {
-                    member.awaits_snapshot = plan.awaits;
-                    if let Some(lagging) = plan.lagging {
-                        member.state = MemberState::Lagging;
-                        self.delivery.backlog.push(key, lagging, plan.due_ms);
-                    }
-                }
-            }
-        }
+        let change = (self.delivery).join(entry, &mut self.items, name, subscriber);
         self.shared.connections[usize::from(name.0)].late.note();
         if let Some(InterestUpdate { interest, is_new }) = change {
             let change = InterestChange::Subscribe(interest);
@@ -194,20 +173,8 @@ impl Clients {
             Some(Frequency::Unlimited | Frequency::Unfiltered) => None,
         };
         if frequency != before {
-            let frequency_limit = subscribed.frequency_limit.get_or_insert_default();
-            frequency_limit.set_frequency(frequency, now_ms);
-            for (index, slot) in subscribed.slots.iter().enumerate() {
-                let Some(slot) = *slot else { continue };
-                let class = subscribed.class(sub_id, index as u32 + 1);
-                let item = self.items.at_mut(slot.slot);
-                let members = item.and_then(|item| Some(&mut item.class_mut(class)?.members));
-                if let Some(member) = members.and_then(|all| all.get_mut(slot.member as usize)) {
-                    member.has_frequency_limit = frequency.is_some();
-                }
-                self.delivery
-                    .backlog
-                    .retry_delayed(key, (sub_id, class.position));
-            }
+            let items = &mut self.items;
+            (self.delivery).set_frequency(subscribed, items, (key, sub_id), frequency, now_ms);
         }
         entry.core.write_conf(sub_id, frequency, out);
         Ok(())
@@ -271,84 +238,4 @@ fn confirm(
     }
     entry.core.write_conf(add.sub_id, frequency, out);
     Ok(())
-}
-
-/// Snapshot of a new subscriber.
-struct SnapshotPlan {
-    /// The part that can be sent now.
-    lagging: Option<LaggingItem>,
-    /// `true` if a part of the snapshot is outstanding.
-    awaits: bool,
-    /// Time from which the available part may be sent.
-    due_ms: u64,
-}
-
-impl SessionEntry {
-    /// Returns the snapshot of an item, as far as it is known.
-    fn snapshot(&self, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> Option<SnapshotPlan> {
-        let lagging = |queue| LaggingItem {
-            at: (class.sub_id, class.position),
-            seen: None,
-            queue,
-        };
-        let queue = self.new_queue(class.sub_id, class.delivery);
-        let Some(mut queue) = queue else {
-            let known = item.snapshot(class.schema).is_some();
-            return Some(SnapshotPlan {
-                lagging: known.then(|| lagging(None)),
-                awaits: !known,
-                due_ms: 0,
-            });
-        };
-        let awaits = fill(&mut queue, item, class, asked);
-        // Older updates must be sent first. Rows may come in any order before the end of the
-        // snapshot.
-        let is_delayed = awaits && class.delivery.payload_source() == PayloadSource::Event;
-        Some(SnapshotPlan {
-            lagging: (queue.len() > 0).then(|| lagging(Some(queue))),
-            awaits,
-            due_ms: if is_delayed { NEVER } else { 0 },
-        })
-    }
-}
-
-/// Queues the snapshot of an item. Returns `true` if a part of it is outstanding.
-fn fill(queue: &mut UpdateQueue, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> bool {
-    match class.delivery.payload_source() {
-        PayloadSource::State => {
-            let known = item.snapshot(class.schema);
-            let values = known.into_iter().cloned();
-            values.for_each(|values| queue.push_snapshot(values));
-            return known.is_none();
-        }
-        PayloadSource::Event => {
-            let most = match asked {
-                Snapshot::Length(most) => most as usize,
-                Snapshot::Yes | Snapshot::No => usize::MAX,
-            };
-            if let Some(history) = item.history() {
-                let past = history.list(class.schema, most);
-                if history.is_awaited() {
-                    queue.reserve_backfill(most.min(history.most) - past.len());
-                }
-                past.into_iter()
-                    .for_each(|values| queue.push_snapshot(values));
-                queue.push_end();
-                return history.is_awaited();
-            }
-        }
-        PayloadSource::Row => {
-            let Some(table) = item.table() else {
-                return false;
-            };
-            for row in table.rows() {
-                queue.push_snapshot_row(Arc::clone(&row.key), Arc::clone(&row.values));
-            }
-            if table.in_snapshot() {
-                return true;
-            }
-        }
-    }
-    queue.push_end();
-    false
 }

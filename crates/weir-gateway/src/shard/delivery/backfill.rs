@@ -9,19 +9,18 @@ use super::Delivery;
 use crate::interest::ItemKey;
 use crate::shard::delivery_mode::PayloadSource;
 use crate::shard::encode::ItemNotice;
-use crate::shard::event::{HistoryBackfill, RowBackfill};
 use crate::shard::item::Emission;
+use crate::shard::item_history::HistoryBackfill;
 use crate::shard::item_table::ItemTable;
-use crate::shard::row_table::{BackfilledRow, RowTable};
-use crate::shard::session::Sessions;
-use crate::shard::wire::Wire;
+use crate::shard::output::{Output, SessionTable};
+use crate::shard::row_table::{BackfilledRow, RowBackfill, RowTable};
 
 impl Delivery {
     /// Stores current values of an item.
-    pub(in crate::shard) fn backfill(
+    pub(in crate::shard) fn backfill<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        sessions: &mut Sessions,
+        output: &mut O,
+        sessions: &mut impl SessionTable<O::Session>,
         items: &mut ItemTable,
         key: ItemKey,
         values: Arc<FrozenValues>,
@@ -35,19 +34,19 @@ impl Delivery {
             let is_state = class.delivery.payload_source() == PayloadSource::State;
             if is_state && class.schema.wanted().is_subset(&item.known) {
                 if let Some(emission) = transition.emission(class.delivery) {
-                    self.send_to_class(wire, sessions, class, &emission.as_backfill());
+                    self.send_to_class(output, sessions, class, &emission.as_backfill());
                 }
             }
         }
-        self.arm_timer(wire);
+        self.arm_timer(output);
     }
 
     /// Stores the rows of one worker. The end of the snapshot is sent when all workers have
     /// responded.
-    pub(in crate::shard) fn backfill_rows(
+    pub(in crate::shard) fn backfill_rows<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        sessions: &mut Sessions,
+        output: &mut O,
+        sessions: &mut impl SessionTable<O::Session>,
         items: &mut ItemTable,
         backfill: &RowBackfill,
     ) {
@@ -64,35 +63,36 @@ impl Delivery {
                 let previous = previous.as_ref();
                 if previous.is_some_and(|previous| class.schema.differs(previous, &change.values)) {
                     // Send it also to members that have received the previous row.
-                    self.send_to_class(wire, sessions, class, &emission);
+                    self.send_to_class(output, sessions, class, &emission);
                 } else {
-                    self.send_to_class(wire, sessions, class, &emission.as_backfill());
+                    self.send_to_class(output, sessions, class, &emission.as_backfill());
                 }
             }
             if is_complete {
-                self.send_class_notice(wire, sessions, class, ItemNotice::EndOfSnapshot);
+                self.send_class_notice(output, sessions, class, ItemNotice::EndOfSnapshot);
             }
             if !is_pending {
                 let members = class.members.iter_mut();
                 members.for_each(|member| member.awaits_rows = false);
             }
         }
-        self.arm_timer(wire);
+        self.arm_timer(output);
     }
 
     /// Stores the last updates of one worker. When all workers have responded, they are sent,
     /// followed by the updates queued since.
-    pub(in crate::shard) fn backfill_history(
+    pub(in crate::shard) fn backfill_history<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        sessions: &mut Sessions,
+        output: &mut O,
+        sessions: &mut impl SessionTable<O::Session>,
         items: &mut ItemTable,
         backfill: HistoryBackfill,
     ) {
         let item = items.get_mut(backfill.item);
-        let Some((item, past)) = item.and_then(|item| {
+        let awaiting = item.filter(|item| item.awaits_history(backfill.generation));
+        let Some((item, past)) = awaiting.and_then(|item| {
             let history = &mut item.retained.as_mut()?.history;
-            let past = history.note_backfill(backfill.generation, backfill.updates)?;
+            let past = history.note_backfill(backfill.updates)?;
             Some((item, past))
         }) else {
             return;
@@ -116,7 +116,7 @@ impl Delivery {
             }
         }
         for session in ready {
-            self.catch_up(wire, sessions, items, session);
+            self.catch_up(output, sessions, items, session);
         }
     }
 }

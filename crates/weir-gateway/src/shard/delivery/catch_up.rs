@@ -3,21 +3,19 @@
 use std::sync::Arc;
 
 use weir_mapping::{FrozenValues, RowCommand};
-use weir_net::server::TrySend;
 
 use super::Delivery;
 use crate::shard::backlog::{LaggingItem, NEVER};
 use crate::shard::class::{ClassKey, FrameClass, MemberState};
 use crate::shard::delivery_mode::{PayloadSource, QueuePolicy};
 use crate::shard::encode::ItemNotice;
-use crate::shard::frame::Frame;
 use crate::shard::frequency::{FrequencyScope, SendDelay};
 use crate::shard::item_table::ItemTable;
 use crate::shard::keys::SessionKey;
+use crate::shard::limits::SessionLimits;
+use crate::shard::output::{Output, SendOutcome, SessionTable, SharedFrame, Subscriber};
 use crate::shard::queue::{QueuedUpdate, UpdateQueue};
 use crate::shard::row_table::RowTable;
-use crate::shard::session::{SessionEntry, Sessions};
-use crate::shard::wire::Wire;
 
 /// Result of sending one lagging item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,21 +31,22 @@ enum Progress {
 
 impl Delivery {
     /// Sends the queued updates of a session.
-    pub(in crate::shard) fn catch_up(
+    pub(in crate::shard) fn catch_up<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        sessions: &mut Sessions,
+        output: &mut O,
+        sessions: &mut impl SessionTable<O::Session>,
         items: &mut ItemTable,
         key: SessionKey,
     ) {
         let Some(mut waiting) = self.backlog.take(key) else {
             return;
         };
-        let now_ms = wire.now_ms();
+        let now_ms = output.now_ms();
         let next_ms = loop {
             let sent = waiting.send_first(now_ms, |lagging| {
-                let entry = sessions.get_mut(key);
-                let progress = entry.and_then(|entry| self.send_item(wire, entry, items, lagging));
+                let session = sessions.get_mut(key);
+                let progress =
+                    session.and_then(|session| self.send_item(output, session, items, lagging));
                 match progress.unwrap_or(Progress::All) {
                     Progress::All => Ok(None),
                     Progress::Until(at_ms) => Ok(Some(at_ms.max(now_ms + 1))),
@@ -65,34 +64,34 @@ impl Delivery {
         self.backlog.put_back(key, waiting);
         if next_ms < NEVER {
             self.wake_at(key, next_ms);
-            self.arm_timer(wire);
+            self.arm_timer(output);
         }
     }
 
-    pub(in crate::shard) fn on_session_timers(
+    pub(in crate::shard) fn on_session_timers<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        sessions: &mut Sessions,
+        output: &mut O,
+        sessions: &mut impl SessionTable<O::Session>,
         items: &mut ItemTable,
     ) {
         self.timers.on_fired();
-        while let Some(session) = self.timers.next(wire.now_ms()) {
+        while let Some(session) = self.timers.next(output.now_ms()) {
             self.backlog.on_fired(session);
-            self.catch_up(wire, sessions, items, session);
+            self.catch_up(output, sessions, items, session);
         }
-        self.arm_timer(wire);
+        self.arm_timer(output);
     }
 
     /// Sends the queued updates of one item. Returns `None` if there is no such subscription.
-    fn send_item(
+    fn send_item<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        entry: &mut SessionEntry,
+        output: &mut O,
+        session: &mut O::Session,
         items: &mut ItemTable,
         lagging: &mut LaggingItem,
     ) -> Option<Progress> {
         let (sub_id, position) = lagging.at;
-        let subscribed = &entry.core.subscription(sub_id)?.handle;
+        let subscribed = session.subscription(sub_id)?;
         let slot = (*subscribed.slots.get(position as usize - 1)?)?;
         let item = items.at_mut(slot.slot)?;
         let schema = Arc::clone(&subscribed.schema);
@@ -113,8 +112,8 @@ impl Delivery {
         let mut sent_incomplete_rows = false;
         let mut catch_up = CatchUp {
             delivery: self,
-            wire,
-            entry,
+            output,
+            session,
             class,
             seen: &mut lagging.seen,
         };
@@ -138,15 +137,15 @@ impl Delivery {
     }
 }
 
-struct CatchUp<'a, W> {
+struct CatchUp<'a, O: Output> {
     delivery: &'a mut Delivery,
-    wire: &'a mut W,
-    entry: &'a mut SessionEntry,
+    output: &'a mut O,
+    session: &'a mut O::Session,
     class: &'a FrameClass,
     seen: &'a mut Option<Arc<FrozenValues>>,
 }
 
-impl<W: Wire> CatchUp<'_, W> {
+impl<O: Output> CatchUp<'_, O> {
     fn send_latest(&mut self, newest: Option<&Arc<FrozenValues>>) -> Progress {
         let Some(newest) = newest else {
             *self.seen = None;
@@ -162,14 +161,12 @@ impl<W: Wire> CatchUp<'_, W> {
             return wait;
         }
         let encoder = &mut self.delivery.encoder;
-        match encoder.update(self.class, self.seen.as_ref(), values) {
+        match encoder.update::<O::Frame>(self.class, self.seen.as_ref(), values) {
             None => self.delivery.counters.conflated += 1,
-            Some(frame) if frame.bytes() > self.entry.line_max as usize => {
+            Some(frame) if frame.bytes() > self.session.line_max() as usize => {
                 let progress = self.send_notice(ItemNotice::Lost(1));
                 if progress == Progress::All {
-                    let now_ms = self.wire.now_ms();
-                    let writer = &mut self.delivery.writer;
-                    writer.note_too_long(self.entry, frame.bytes(), now_ms);
+                    self.output.note_too_long(self.session, frame.bytes());
                     self.delivery.counters.too_long += 1;
                     // The next update is sent with all fields.
                     *self.seen = None;
@@ -188,23 +185,22 @@ impl<W: Wire> CatchUp<'_, W> {
     /// Returns the reason why nothing may be sent yet. It is checked before a frame is encoded.
     fn delay(&mut self, scope: FrequencyScope<'_>) -> Option<Progress> {
         let at = self.class.at();
-        let delay = self.entry.send_delay(at, scope, self.wire.now_ms());
+        let delay = self.session.send_delay(at, scope, self.output.now_ms());
         delay.map(|delay| match delay {
             SendDelay::Session(at_ms) => Progress::SessionUntil(at_ms),
             SendDelay::Item(at_ms) => Progress::Until(at_ms),
         })
     }
 
-    fn send(&mut self, frame: &Frame, scope: FrequencyScope<'_>) -> Progress {
+    fn send(&mut self, frame: &O::Frame, scope: FrequencyScope<'_>) -> Progress {
         let at = self.class.at();
-        let (writer, policy) = (&mut self.delivery.writer, QueuePolicy::Deferrable);
-        match writer.data(self.wire, self.entry, frame, 1, policy) {
-            TrySend::Queued => {
-                let (bytes, now_ms) = (frame.lines().len(), self.wire.now_ms());
-                self.entry.note_sent(at, scope, bytes, now_ms);
+        match (self.output).send(self.session, frame, QueuePolicy::Deferrable) {
+            SendOutcome::Queued => {
+                let (bytes, now_ms) = (frame.line_bytes(), self.output.now_ms());
+                self.session.note_sent(at, scope, bytes, now_ms);
                 Progress::All
             }
-            TrySend::Full | TrySend::Closed => Progress::Blocked,
+            SendOutcome::Full | SendOutcome::Closed => Progress::Blocked,
         }
     }
 
@@ -216,7 +212,7 @@ impl<W: Wire> CatchUp<'_, W> {
         table: Option<&RowTable>,
         sent_incomplete_rows: &mut bool,
     ) -> Progress {
-        while let Some(index) = queue.next(self.wire.now_ms()) {
+        while let Some(index) = queue.next(self.output.now_ms()) {
             match self.send_entry(queue.get(index), table) {
                 Progress::All => {
                     let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));

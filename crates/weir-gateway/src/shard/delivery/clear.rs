@@ -7,18 +7,17 @@ use crate::interest::ItemKey;
 use crate::shard::delivery_mode::PayloadSource;
 use crate::shard::encode::ItemNotice;
 use crate::shard::item_table::ItemTable;
-use crate::shard::session::Sessions;
-use crate::shard::wire::Wire;
+use crate::shard::output::{Output, SessionTable};
 
 impl Delivery {
     /// Clears an item and notifies its subscribers: in mode MERGE all values become null, in modes
     /// DISTINCT and COMMAND the snapshot is cleared.
     ///
     /// Connections with snapshots allow one mode only, so all classes of the item are of it.
-    pub(in crate::shard) fn clear(
+    pub(in crate::shard) fn clear<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        sessions: &mut Sessions,
+        output: &mut O,
+        sessions: &mut impl SessionTable<O::Session>,
         items: &mut ItemTable,
         key: ItemKey,
     ) {
@@ -28,7 +27,7 @@ impl Delivery {
         if item.classes.has(PayloadSource::State) {
             let known = Arc::clone(&item.known);
             if let Some(nulls) = item.null_update() {
-                self.fan_out(wire, sessions, items, key, nulls, &known);
+                self.fan_out(output, sessions, items, key, nulls, &known);
             }
             return;
         }
@@ -38,9 +37,9 @@ impl Delivery {
                 // No delta may refer to an update before the end.
                 class.require_full();
             }
-            self.send_class_notice(wire, sessions, class, ItemNotice::Clear);
+            self.send_class_notice(output, sessions, class, ItemNotice::Clear);
         }
         items.rows.stored = items.rows.stored.wrapping_sub(removed);
-        self.arm_timer(wire);
+        self.arm_timer(output);
     }
 }

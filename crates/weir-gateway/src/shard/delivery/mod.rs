@@ -7,28 +7,27 @@
 mod backfill;
 mod catch_up;
 mod clear;
+mod join;
 
 use std::sync::Arc;
 
 use weir_mapping::{FieldSet, FrozenValues};
-use weir_net::server::TrySend;
 
 use super::backlog::{Backlog, LaggingItem};
 use super::class::{ClassMember, FrameClass, MemberState};
-use super::context::ShardContext;
 use super::delivery_mode::{PayloadSource, QueuePolicy};
 use super::encode::{DiffCounters, EncodedForms, ItemNotice, LineEncoder};
-use super::frame::CompressionCounters;
 use super::frequency::{SendDelay, SessionTimers};
 use super::item::Emission;
 use super::item_table::ItemTable;
-use super::keys::{SESSION_TIMERS, SessionKey};
+use super::keys::{ItemAt, SessionKey};
+use super::limits::SessionLimits;
+use super::output::{Output, SendOutcome, SessionTable, SharedFrame, Subscriber};
 use super::queue::{OverflowCounts, UpdateQueue};
 use super::row_table::RowStep;
-use super::session::{SessionEntry, Sessions};
-use super::session_writer::SessionWriter;
-use super::wire::Wire;
 use crate::interest::ItemKey;
+
+pub(super) use self::join::NewSubscriber;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DeliveryCounters {
@@ -39,66 +38,70 @@ pub(crate) struct DeliveryCounters {
     pub(crate) lost: u64,
     pub(crate) too_long: u64,
     pub(crate) lagging: u64,
-    pub(crate) unbound: u64,
-    pub(crate) journal_bytes: u64,
     pub(crate) diffs: DiffCounters,
-    pub(crate) compression: CompressionCounters,
 }
 
-/// Everything between the items and the sockets of a shard.
+/// Everything between the items of a shard and its [`Output`].
 #[derive(Debug)]
 pub(super) struct Delivery {
-    pub(super) writer: SessionWriter,
-    pub(super) backlog: Backlog,
+    backlog: Backlog,
     timers: SessionTimers,
     encoder: LineEncoder,
-    pub(super) counters: DeliveryCounters,
+    counters: DeliveryCounters,
 }
 
 impl Delivery {
-    pub(super) fn new(shared: &ShardContext) -> Self {
+    /// Creates the delivery of a shard that queues at most `queue_bytes` per session and compares at
+    /// most `diff_bytes_per_second` of values.
+    pub(super) fn new(queue_bytes: usize, diff_bytes_per_second: u64) -> Self {
         Self {
-            writer: SessionWriter::new(shared),
-            backlog: Backlog::new(shared.limits.queue_bytes),
+            backlog: Backlog::new(queue_bytes),
             timers: SessionTimers::default(),
-            encoder: LineEncoder::new(shared.diff_bytes_per_second),
+            encoder: LineEncoder::new(diff_bytes_per_second),
             counters: DeliveryCounters::default(),
         }
     }
 
-    /// Refills the budgets and returns the counters.
+    /// Refills the budget of diffs and returns the counters.
     pub(super) fn publish(&mut self, now_ms: u64) -> DeliveryCounters {
         self.encoder.refill(now_ms);
-        self.writer.compressor.refill(now_ms);
         DeliveryCounters {
             lagging: self.backlog.len() as u64,
-            unbound: self.writer.unbound,
-            journal_bytes: self.writer.journal_bytes as u64,
             diffs: self.encoder.counters,
-            compression: self.writer.compressor.counters,
             ..self.counters
         }
     }
 
-    pub(super) fn forget_session(&mut self, key: SessionKey, entry: &mut SessionEntry) {
-        self.writer.forget(entry);
+    /// Counts updates that were sent without fan-out.
+    pub(super) fn count_sent(&mut self, updates: u64) {
+        self.counters.sent += updates;
+    }
+
+    /// Removes the queued updates of a session.
+    pub(super) fn forget_session(&mut self, key: SessionKey) {
         self.backlog.take(key);
     }
 
+    /// Removes the queued updates of one item of a session.
+    pub(super) fn forget_item(&mut self, key: SessionKey, at: ItemAt) {
+        self.backlog.remove(key, at);
+    }
+
     /// Queues an update for every subscriber of its item. `extracted` are the fields that were read
-    /// from its record.
-    pub(super) fn fan_out(
+    /// from its record. Returns the number of subscribers to which it was sent at once.
+    pub(super) fn fan_out<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        sessions: &mut Sessions,
+        output: &mut O,
+        sessions: &mut impl SessionTable<O::Session>,
         items: &mut ItemTable,
         key: ItemKey,
         update: Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
-    ) {
+    ) -> u64 {
         let Some((item, transition)) = items.advance(key, update, extracted) else {
-            return;
+            return 0;
         };
+        let sent_before = self.counters.sent;
         for class in &mut item.classes {
             let fields = match class.delivery.payload_source() {
                 PayloadSource::Event | PayloadSource::Row => extracted,
@@ -109,24 +112,25 @@ impl Delivery {
                 // later.
                 class.require_full();
             } else if let Some(emission) = transition.emission(class.delivery) {
-                self.send_to_class(wire, sessions, class, &emission);
+                self.send_to_class(output, sessions, class, &emission);
             } else {
                 let notice = match transition.row {
                     Some(RowStep::Clear) => ItemNotice::Clear,
                     Some(RowStep::EndOfSnapshot) => ItemNotice::EndOfSnapshot,
                     Some(RowStep::Row(_)) | None => continue,
                 };
-                self.send_class_notice(wire, sessions, class, notice);
+                self.send_class_notice(output, sessions, class, notice);
             }
         }
-        self.arm_timer(wire);
+        self.arm_timer(output);
+        self.counters.sent - sent_before
     }
 
     /// Sends an update to the members of a class, starting with another member each time.
-    fn send_to_class(
+    fn send_to_class<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        sessions: &mut Sessions,
+        output: &mut O,
+        sessions: &mut impl SessionTable<O::Session>,
         class: &mut FrameClass,
         emission: &Emission<'_>,
     ) {
@@ -134,8 +138,8 @@ impl Delivery {
         let start = class.start % members.len().max(1);
         let before = emission.before.filter(|_| !emission.is_live);
         let changes = before.is_none_or(|before| class.schema.differs(before, emission.values));
-        let now_ms = wire.now_ms();
-        let mut forms = EncodedForms::new(class, emission);
+        let now_ms = output.now_ms();
+        let mut forms = EncodedForms::<O::Frame>::new(class, emission);
         let (second, first) = members.split_at_mut(start);
         for member in first.iter_mut().chain(second) {
             if !emission.is_live && !member.wants_backfill(class.delivery, changes) {
@@ -152,12 +156,12 @@ impl Delivery {
             let Some(session) = sessions.get_mut(member.session) else {
                 continue;
             };
-            if frame.bytes() > session.line_max as usize {
+            if frame.bytes() > session.line_max() as usize {
                 let bytes = frame.bytes();
-                self.report_too_long(wire, sessions, class, member, emission, bytes);
+                self.report_too_long(output, sessions, class, member, emission, bytes);
                 continue;
             }
-            let has_limits = member.has_frequency_limit || session.bandwidth.is_some();
+            let has_limits = member.has_frequency_limit || session.bandwidth_mut().is_some();
             let at = class.at();
             if has_limits {
                 if let Some(delay) = session.send_delay(at, emission.frequency_scope(), now_ms) {
@@ -166,8 +170,8 @@ impl Delivery {
                 }
             }
             let policy = class.delivery.queue_policy();
-            match (self.writer).data(wire, session, frame, 1, policy) {
-                TrySend::Queued => {
+            match output.send(session, frame, policy) {
+                SendOutcome::Queued => {
                     // A deleted row has no values to which a delta could refer.
                     let has_values = Arc::ptr_eq(emission.values, emission.whole);
                     if has_values || member.state == MemberState::UpToDate {
@@ -176,17 +180,17 @@ impl Delivery {
                     member.awaits_snapshot &= class.delivery.payload_source() == PayloadSource::Row;
                     self.counters.sent += 1;
                     if has_limits {
-                        let bytes = frame.lines().len();
+                        let bytes = frame.line_bytes();
                         session.note_sent(at, emission.frequency_scope(), bytes, now_ms);
                     }
                 }
-                TrySend::Full => {
+                SendOutcome::Full => {
                     self.start_lagging(sessions, class, member, emission, None, now_ms);
                 }
-                TrySend::Closed => {
+                SendOutcome::Closed => {
                     // The send queue is full, or the connection is closed; then the client may bind
                     // again.
-                    wire.notify_writable(session.conn);
+                    output.notify_writable(session);
                     self.start_lagging(sessions, class, member, emission, None, now_ms);
                 }
             }
@@ -197,10 +201,10 @@ impl Delivery {
 
     /// Reports an update that is longer than the member's client can read as lost. The next update
     /// is sent with all fields.
-    fn report_too_long(
+    fn report_too_long<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        sessions: &mut Sessions,
+        output: &mut O,
+        sessions: &mut impl SessionTable<O::Session>,
         class: &FrameClass,
         member: &mut ClassMember,
         emission: &Emission<'_>,
@@ -209,12 +213,12 @@ impl Delivery {
         let Some(session) = sessions.get_mut(member.session) else {
             return;
         };
-        let now_ms = wire.now_ms();
-        self.writer.note_too_long(session, bytes, now_ms);
-        let notice = self.encoder.notice(class, ItemNotice::Lost(1));
-        let sent = (self.writer).data(wire, session, &notice, 1, QueuePolicy::Always);
-        if sent != TrySend::Queued {
-            wire.notify_writable(session.conn);
+        let now_ms = output.now_ms();
+        output.note_too_long(session, bytes);
+        let notice: O::Frame = self.encoder.notice(class, ItemNotice::Lost(1));
+        let sent = output.send(session, &notice, QueuePolicy::Always);
+        if sent != SendOutcome::Queued {
+            output.notify_writable(session);
             return self.start_lagging(sessions, class, member, emission, None, now_ms);
         }
         member.state = MemberState::New;
@@ -223,9 +227,9 @@ impl Delivery {
     }
 
     /// Queues the first update that cannot be sent to a member now.
-    fn start_lagging(
+    fn start_lagging<S: Subscriber>(
         &mut self,
-        sessions: &mut Sessions,
+        sessions: &mut impl SessionTable<S>,
         class: &FrameClass,
         member: &mut ClassMember,
         emission: &Emission<'_>,
@@ -256,9 +260,9 @@ impl Delivery {
     }
 
     /// Queues an update for a lagging member.
-    fn queue_update(
+    fn queue_update<S: Subscriber>(
         &mut self,
-        sessions: &mut Sessions,
+        sessions: &mut impl SessionTable<S>,
         class: &FrameClass,
         member: &ClassMember,
         emission: &Emission<'_>,
@@ -292,17 +296,17 @@ impl Delivery {
         }
     }
 
-    fn send_class_notice(
+    fn send_class_notice<O: Output>(
         &mut self,
-        wire: &mut impl Wire,
-        sessions: &mut Sessions,
+        output: &mut O,
+        sessions: &mut impl SessionTable<O::Session>,
         class: &mut FrameClass,
         notice: ItemNotice,
     ) {
         if class.delivery.payload_source() == PayloadSource::State {
             return;
         }
-        let frame = self.encoder.notice(class, notice);
+        let frame: O::Frame = self.encoder.notice(class, notice);
         let mut members = std::mem::take(&mut class.members);
         for member in &mut members {
             if notice == ItemNotice::EndOfSnapshot && !std::mem::take(&mut member.awaits_snapshot) {
@@ -312,11 +316,11 @@ impl Delivery {
                 let Some(session) = sessions.get_mut(member.session) else {
                     continue;
                 };
-                let sent = (self.writer).data(wire, session, &frame, 1, QueuePolicy::Always);
-                if sent == TrySend::Queued {
+                let sent = output.send(session, &frame, QueuePolicy::Always);
+                if sent == SendOutcome::Queued {
                     continue;
                 }
-                wire.notify_writable(session.conn);
+                output.notify_writable(session);
                 member.state = MemberState::Lagging;
                 let lagging = LaggingItem {
                     at: class.at(),
@@ -325,7 +329,7 @@ impl Delivery {
                     seen: None,
                     queue: new_queue(sessions, class, member),
                 };
-                self.backlog.push(member.session, lagging, wire.now_ms());
+                self.backlog.push(member.session, lagging, output.now_ms());
             }
             let at = class.at();
             self.backlog.append(member.session, at, |queue, _| {
@@ -346,15 +350,15 @@ impl Delivery {
         }
     }
 
-    fn arm_timer(&mut self, wire: &mut impl Wire) {
+    fn arm_timer(&mut self, output: &mut impl Output) {
         if let Some(at_ms) = self.timers.arm() {
-            wire.set_timer(at_ms, SESSION_TIMERS);
+            output.set_timer(at_ms);
         }
     }
 }
 
-fn new_queue(
-    sessions: &mut Sessions,
+fn new_queue<S: Subscriber>(
+    sessions: &mut impl SessionTable<S>,
     class: &FrameClass,
     member: &ClassMember,
 ) -> Option<Box<UpdateQueue>> {

@@ -20,7 +20,7 @@ fn lost_frames_are_sent_again_in_any_form() {
         env.run(Op::Room { client, bytes: 0 });
     }
     let compressed = |env: &TestEnv| {
-        let counters = env.shard.clients.delivery.writer.compressor.counters;
+        let counters = env.shard.clients.writer.compressor.counters;
         (counters.messages, counters.sent)
     };
     let (messages, sent) = compressed(&env);

@@ -124,9 +124,7 @@ fn deliver_all(mode: &str, is_dynamic: bool) {
             ("command", Some(b"UPDATE")),
         ];
         let update = Arc::new(env.values(&headers, &value));
-        let shard = &mut env.shard;
-        let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
-        (shard.clients.delivery).fan_out(&mut sink, sessions, items, key, update, &all);
+        env.shard.clients.fan_out(&mut sink, key, update, &all);
     }
     assert_eq!(sink.deliveries, SUBSCRIBERS * updates, "{mode}");
 }

@@ -34,8 +34,8 @@ use self::values::{
 };
 use self::want::{KINDS, SubscriptionKind, SubscriptionSpec};
 use self::wire::{MemoryWire, QUEUE_BYTES};
-use super::keys::SESSION_TIMERS;
 use super::keys::SessionKey;
+use super::timers::SESSION_TIMERS;
 use super::wire::Wire;
 use super::{HistoryBackfill, RowBackfill, Shard, ShardContext, ShardEvent};
 use crate::admission::{Admission, Origins};
@@ -351,47 +351,39 @@ impl TestEnv {
                 ..
             } => {
                 // Events of an earlier item in the same slot are ignored.
-                if self.shard.clients.items.get_mut(key).is_some() {
+                if self.shard.clients.items.get(key).is_some() {
                     self.note_update(item, &row, &fields);
                 }
-                let (shard, wire) = (&mut self.shard, &mut self.wire);
-                let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
-                (shard.clients.delivery).fan_out(wire, sessions, items, key, update, &fields);
+                let (clients, wire) = (&mut self.shard.clients, &mut self.wire);
+                clients.fan_out(wire, key, update, &fields);
             }
             ShardEvent::Backfill {
                 item: key,
                 update,
                 fields,
             } => {
-                let known = self.shard.clients.items.get_mut(key);
+                let known = self.shard.clients.items.get(key);
                 if known.is_some_and(|known| !known.has_all_values()) {
                     self.note_known(item, &row, &fields);
                 }
-                let (shard, wire) = (&mut self.shard, &mut self.wire);
-                let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
-                (shard.clients.delivery).backfill(wire, sessions, items, key, update, &fields);
+                let (clients, wire) = (&mut self.shard.clients, &mut self.wire);
+                clients.backfill(wire, key, update, &fields);
             }
             ShardEvent::RowBackfill(backfill) => {
-                let known = self.shard.clients.items.get_mut(backfill.item);
-                let table = known.and_then(|item| item.table_mut());
-                if table.is_some_and(|table| table.awaits_backfill(backfill.generation)) {
+                let known = self.shard.clients.items.get(backfill.item);
+                if known.is_some_and(|item| item.awaits_rows(backfill.generation)) {
                     self.note_rows(item, &backfill);
                 }
-                let (shard, wire) = (&mut self.shard, &mut self.wire);
-                let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
-                (shard.clients.delivery).backfill_rows(wire, sessions, items, &backfill);
+                let (clients, wire) = (&mut self.shard.clients, &mut self.wire);
+                clients.backfill_rows(wire, &backfill);
             }
             ShardEvent::HistoryBackfill(backfill) => {
-                let known = self.shard.clients.items.get_mut(backfill.item);
-                let retained = known.and_then(|item| item.retained.as_ref());
-                if retained
-                    .is_some_and(|retained| retained.history.awaits_backfill(backfill.generation))
-                {
+                let known = self.shard.clients.items.get(backfill.item);
+                if known.is_some_and(|item| item.awaits_history(backfill.generation)) {
                     self.note_history(item, &backfill);
                 }
-                let (shard, wire) = (&mut self.shard, &mut self.wire);
-                let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
-                (shard.clients.delivery).backfill_history(wire, sessions, items, *backfill);
+                let (clients, wire) = (&mut self.shard.clients, &mut self.wire);
+                clients.backfill_history(wire, *backfill);
             }
             other => unreachable!("unexpected event {other:?}"),
         }

@@ -6,8 +6,8 @@ use weir_tlcp::request::Diffs;
 
 use super::*;
 use crate::config::UnknownNames;
-use crate::diffs::AcceptedDiffs;
 use crate::interest::ItemKey;
+use crate::shard::accepted_diffs::AcceptedDiffs;
 
 const PYTHON: &str = "Python/3.11 aiohttp/3.14.5";
 
@@ -93,9 +93,7 @@ impl TestEnv {
         let read = mapping.field_values(&view, &fields, &mut values);
         read.expect("both fields are present");
         let update = Arc::new(values.freeze());
-        let shard = &mut self.shard;
-        let (sessions, items) = (&mut shard.clients.sessions, &mut shard.clients.items);
-        (shard.clients.delivery).fan_out(&mut self.wire, sessions, items, item, update, &fields);
+        (self.shard.clients).fan_out(&mut self.wire, item, update, &fields);
     }
 }
 
