@@ -4,15 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
+use weir_fanout::{ConnectionDiffs, Interest};
 use weir_mapping::{ConnectionConfig, FailureKind, Threads};
 use weir_tlcp::diff::DiffOptions;
 
 use crate::cluster::Cluster;
 use crate::counters::{SchemaCounters, UNKNOWN, WorkerCounters, lock};
 use crate::ingest::InterestInbox;
-use crate::interest::Interest;
 use crate::schemas::ConnectionRegistry;
-use crate::shard::ConnectionDiffs;
 
 /// State that the ingest threads write, and shards and administration read.
 #[derive(Debug)]

@@ -19,7 +19,6 @@ pub mod diffs;
 mod error;
 mod gateway;
 mod ingest;
-mod interest;
 mod latency;
 mod lightstreamer_conf;
 mod limits;

@@ -9,6 +9,7 @@ mod scrape;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_fanout::{DeliveryCounters, RowTableCounters};
 use weir_net::admin::MetricKind;
 use weir_net::server::IoCounters;
 use weir_net::watchdog::Heartbeat;
@@ -16,7 +17,7 @@ use weir_net::watchdog::Heartbeat;
 use crate::admission::Admission;
 use crate::connection::KafkaConnection;
 use crate::latency::DeliveryAges;
-use crate::shard::{DeliveryCounters, RowTableCounters, WriterCounters};
+use crate::shard::WriterCounters;
 use crate::tls::TlsFiles;
 
 pub(crate) use self::scrape::{MetricSources, registry};

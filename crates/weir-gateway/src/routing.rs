@@ -7,10 +7,13 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use smallvec::SmallVec;
+use weir_fanout::{
+    HistoryBackfill, Interest, InterestChange, ItemInterest, ItemKey, PastUpdate, RowBackfill,
+    RowTable, shrinks,
+};
 use weir_mapping::{FieldSet, FrozenValues};
 
-use crate::interest::{Interest, InterestChange, ItemInterest, ItemKey};
-use crate::shard::{HistoryBackfill, PastUpdate, RowBackfill, RowTable, ShardEvent, shrinks};
+use crate::shard::ShardEvent;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpdateTarget {

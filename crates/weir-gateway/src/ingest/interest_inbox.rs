@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use foldhash::HashMap;
+use weir_fanout::Interest;
 
 use crate::counters::lock;
-use crate::interest::Interest;
 
 /// An inbox with several writers (shards) and one reader (worker). The reader takes the lock only
 /// if the inbox is not empty.
@@ -84,10 +84,10 @@ impl InterestInbox {
 
 #[cfg(test)]
 mod tests {
+    use weir_fanout::{InterestChange, ItemInterest, ItemKey};
     use weir_mapping::FieldSet;
 
     use super::*;
-    use crate::interest::{InterestChange, ItemInterest, ItemKey};
 
     fn subscribe(name: &str, slot: u32) -> Interest {
         let interest = ItemInterest {

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_fanout::{HistoryBackfill, Interest, PastUpdate, RowBackfill};
 use weir_mapping::{
     CommandEvent, CommandMode, ConnectionConfig, FieldSet, FieldValues, FrozenValues, ItemNames,
     Mapping, RecordView, SnapshotMode,
@@ -15,8 +16,7 @@ use weir_net::limited;
 
 use super::item_records::RowOf;
 use super::last_values::LastValueStore;
-use crate::interest::Interest;
-use crate::shard::{HistoryBackfill, PastUpdate, RowBackfill, ShardEvent};
+use crate::shard::ShardEvent;
 
 /// Values of a stored record, and its time.
 type StoredUpdate = (Arc<FrozenValues>, i64);

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use smallvec::SmallVec;
+use weir_fanout::{Interest, ItemInterest};
 use weir_kafka::{LentRecord, Record};
 use weir_mapping::{
     ErrorStrategy, ExtractionError, FieldSet, FieldValues, FrozenValues, ItemNames, RecordView,
@@ -22,7 +23,6 @@ use super::skips::Skips;
 use super::snapshot::SnapshotMapping;
 use crate::connection::KafkaConnection;
 use crate::counters::{WorkerCounters, add};
-use crate::interest::{Interest, ItemInterest};
 use crate::routing::{CachedValues, Route, RoutingTable};
 use crate::shard::ShardEvent;
 

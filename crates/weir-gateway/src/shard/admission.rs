@@ -1,14 +1,11 @@
 //! Applies admission limits to requests and responds with the errors of HTTP and TLCP.
 
+use weir_fanout::{ItemName, SchemaCache, SessionKey, TableSize};
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::server::{ConnId, ServerIo};
 use weir_tlcp::codes::{ControlCode, SessionCode};
 
 use super::clients::Clients;
-use super::item::ItemName;
-use super::item_table::TableSize;
-use super::keys::SessionKey;
-use super::schema::SchemaCache;
 use super::state::Shard;
 use crate::admission::{AdmissionLimit, SubscriptionUsage};
 use crate::error::SubscriptionError;

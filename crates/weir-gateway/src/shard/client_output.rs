@@ -1,15 +1,15 @@
 //! Sessions and connections as fan-out uses them.
 
+use weir_fanout::{
+    ItemSubscription, Output, QueuePolicy, SendOutcome, SessionKey, SessionTable, SharedFrame,
+    Subscriber,
+};
 use weir_net::server::TrySend;
 use weir_tlcp::server::TokenBucket;
 
-use super::delivery_mode::QueuePolicy;
 use super::frame::Frame;
-use super::keys::SessionKey;
-use super::output::{Output, SendOutcome, SessionTable, SharedFrame, Subscriber};
 use super::session::{SessionEntry, Sessions};
 use super::session_writer::SessionWriter;
-use super::subscription::ItemSubscription;
 use super::timers::SESSION_TIMERS;
 use super::wire::Wire;
 

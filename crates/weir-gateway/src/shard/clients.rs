@@ -7,22 +7,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use weir_fanout::{
+    ClassKey, Delivery, Interest, InterestChange, ItemName, ItemSubscription, ItemTable,
+    MemberRemoval, MemberSlot, SchemaCache, SessionKey,
+};
 use weir_tlcp::server::Subscription;
 
-use super::class::ClassKey;
 use super::context::ShardContext;
-use super::delivery::Delivery;
 use super::drain::DrainSchedule;
-use super::item::ItemName;
-use super::item_table::{ItemTable, MemberRemoval};
-use super::keys::{MemberSlot, SessionKey};
-use super::schema::SchemaCache;
 use super::session::Sessions;
 use super::session_writer::SessionWriter;
-use super::subscription::ItemSubscription;
 use super::wire::Wire;
 use crate::admission::SubscriptionUsage;
-use crate::interest::{Interest, InterestChange};
 use crate::metrics::ShardCounters;
 
 /// Maximum number of items that one iteration joins or releases; about 2 ms.

@@ -2,18 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
+use weir_fanout::{Retention, RowTableConfig};
 use weir_net::MailboxSender;
 use weir_tlcp::request::Mode;
 use weir_tlcp::server::SessionConfig;
 
 use super::event::ShardEvent;
-use super::item_history::Retention;
 use super::session::AdapterSet;
 use crate::admission::Admission;
 use crate::compression::CompressionConfig;
 use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;
-use crate::interest::RowTableConfig;
 use crate::limits::GatewayLimits;
 use crate::simulator::{self, SimulatorConfig};
 

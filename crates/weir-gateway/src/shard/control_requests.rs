@@ -1,12 +1,12 @@
 //! Handles control requests, and refuses client messages.
 
+use weir_fanout::SessionKey;
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Control, ControlOp, Message};
 use weir_tlcp::server::{write_error, write_msgfail, write_reqerr, write_reqok};
 
-use super::keys::SessionKey;
 use super::responses::ResponseBatch;
 use super::state::{SUBSCRIBE, Shard, UNSUBSCRIBE};
 use super::wire::Wire;

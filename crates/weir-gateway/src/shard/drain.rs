@@ -1,7 +1,7 @@
 //! The drain. When the gateway shuts down, it ends sessions over a period, so that other
 //! gateways do not receive all clients at once.
 
-use super::keys::SessionKey;
+use weir_fanout::SessionKey;
 
 #[derive(Debug)]
 pub(super) struct DrainSchedule {

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
+use weir_fanout::{HistoryBackfill, ItemKey, RowBackfill};
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::Detached;
 use weir_tlcp::request::{BindSession, Request, SessionRef};
 
 use super::dialect::Dialect;
-use super::item_history::HistoryBackfill;
 use super::responses::RequestTransport;
-use super::row_table::RowBackfill;
-use crate::interest::ItemKey;
 
 /// Event posted to a shard by an ingest worker, another shard or the main thread.
 #[derive(Debug)]

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
+use weir_fanout::{HistoryBackfill, ItemKey, RowBackfill, SessionKey};
 use weir_mapping::{FieldSet, FrozenValues};
 
 use super::client_output::ClientOutput;
 use super::clients::Clients;
-use super::item_history::HistoryBackfill;
-use super::keys::SessionKey;
-use super::row_table::RowBackfill;
 use super::wire::Wire;
-use crate::interest::ItemKey;
 
 /// Calls a method of a shard's `Delivery` with its output, sessions and items.
 macro_rules! deliver {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use weir_fanout::SessionKey;
 use weir_net::http1::HttpRequest;
 use weir_net::limited;
 use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHandler, ServerIo};
@@ -9,7 +10,6 @@ use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHand
 use super::drain::DrainSchedule;
 use super::event::ShardEvent;
 use super::http;
-use super::keys::SessionKey;
 use super::state::{CONNECTION_LOST, Shard};
 use super::timers::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
 

@@ -1,6 +1,7 @@
 //! Binds sessions to stream connections. A connection that another shard has accepted moves to the
 //! shard of its session.
 
+use weir_fanout::SessionKey;
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::{Detached, ServerIo};
@@ -11,7 +12,6 @@ use weir_tlcp::server::{write_conerr, write_prog};
 use super::event::HandoverRequest;
 use super::frame::Framing;
 use super::http;
-use super::keys::SessionKey;
 use super::requests::client_ip;
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused};
 use super::session::{SessionPoll, StreamBinding};

@@ -1,5 +1,6 @@
 //! The life cycle of sessions: lines on their streams, ends of streams, and timeouts.
 
+use weir_fanout::{QueuePolicy, SessionKey};
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::{ConnId, TrySend};
@@ -7,10 +8,8 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::server::{WakeOutcome, write_end};
 
 use super::clients::Clients;
-use super::delivery_mode::QueuePolicy;
 use super::drain::DrainSchedule;
 use super::frame::{Frame, Framing};
-use super::keys::SessionKey;
 use super::session::{SessionPoll, StreamBinding};
 use super::timers::DRAIN_STEP;
 use super::wire::{NO_CONNECTION, Wire};

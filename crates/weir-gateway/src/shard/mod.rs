@@ -1,43 +1,26 @@
 //! One shard: the handler of an event loop, with its own sessions, items and subscriptions.
 
-mod accepted_diffs;
 mod admission;
-mod backlog;
-mod class;
-mod classes;
 mod client_output;
 mod clients;
 mod context;
 mod control_requests;
-mod delivery;
-mod delivery_mode;
 mod dialect;
 mod drain;
-mod encode;
 mod event;
 mod fan_out;
 mod forwarding;
 mod frame;
-mod frequency;
 mod handler;
 mod handover;
 mod http;
-mod item;
-mod item_history;
-mod item_table;
 mod journal;
-mod keys;
 mod lifecycle;
-mod limits;
 #[cfg(test)]
 mod model;
-mod output;
-mod queue;
 mod requests;
 mod resolve;
 mod responses;
-mod row_table;
-mod schema;
 mod session;
 mod session_writer;
 mod simulator;
@@ -45,17 +28,10 @@ mod state;
 #[cfg(test)]
 mod stream_tests;
 mod subscribe;
-mod subscription;
 mod timers;
 mod wire;
-mod work;
 
-pub(crate) use self::accepted_diffs::ConnectionDiffs;
 pub(crate) use self::context::ShardContext;
-pub(crate) use self::delivery::DeliveryCounters;
 pub(crate) use self::event::ShardEvent;
-pub(crate) use self::item_history::{HistoryBackfill, PastUpdate};
-pub(crate) use self::item_table::shrinks;
-pub(crate) use self::row_table::{RowBackfill, RowTable, RowTableCounters};
 pub(crate) use self::session_writer::WriterCounters;
 pub(crate) use self::state::{ACTIVITIES, Shard};

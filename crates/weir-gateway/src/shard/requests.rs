@@ -1,6 +1,7 @@
 //! Handles TLCP requests of any transport: creates sessions, executes control requests, collects
 //! responses.
 
+use weir_fanout::SessionKey;
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::ConnId;
@@ -15,7 +16,6 @@ use super::admission::{NO_MEMORY, TOO_MANY};
 use super::clients::ITEMS_PER_ITERATION;
 use super::event::{ForwardedResponse, ShardEvent};
 use super::http;
-use super::keys::SessionKey;
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused};
 use super::session::AdapterSet;
 use super::state::Shard;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use foldhash::{HashSet, HashSetExt};
+use weir_fanout::ItemName;
 use weir_mapping::{
     COMMAND_FIELD, CanonicalItem, DynamicField, KEY_FIELD, SnapshotMode, split_fields, split_items,
 };
@@ -13,7 +14,6 @@ use weir_tlcp::error::shortened;
 use weir_tlcp::request::{Add, Mode};
 
 use super::context::ShardContext;
-use super::item::ItemName;
 use crate::admission::AdmissionLimit;
 use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;

@@ -1,17 +1,15 @@
 //! Sessions of a shard, with their stream connections and subscriptions.
 
 use slab::Slab;
+use weir_fanout::{AcceptedDiffs, ItemSubscription, SessionKey};
 use weir_net::server::ConnId;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::Version;
 use weir_tlcp::request::Diffs;
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
-use super::accepted_diffs::AcceptedDiffs;
 use super::frame::Framing;
 use super::journal::SessionJournal;
-use super::keys::SessionKey;
-use super::subscription::ItemSubscription;
 use super::wire::{NO_CONNECTION, Wire};
 use crate::admission::AdmissionId;
 
@@ -335,7 +333,6 @@ mod tests {
             "{}",
             size_of::<SessionEntry>()
         );
-        assert_eq!(size_of::<super::super::class::ClassMember>(), 12);
     }
 
     fn session(location: server::SessionLocation) -> Session<ItemSubscription> {

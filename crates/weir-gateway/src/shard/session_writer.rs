@@ -3,15 +3,14 @@
 //! It queues them on the stream connection, or in the journal while there is none, counts them, and
 //! stores them for recovery.
 
+use weir_fanout::{QueuePolicy, SessionKey};
 use weir_net::server::TrySend;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::server::write_loop;
 
 use super::context::ShardContext;
-use super::delivery_mode::QueuePolicy;
 use super::frame::{CompressionCounters, Compressor, Frame, Framing};
 use super::journal::JournalLimits;
-use super::keys::SessionKey;
 use super::session::{SessionEntry, StreamBinding};
 use super::timers::END_POLLS;
 use super::wire::{NO_CONNECTION, Wire};

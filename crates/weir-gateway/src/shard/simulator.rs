@@ -3,6 +3,7 @@
 //! Before it opens sessions, the simulator reads from item `CONFIGURATION` of adapter set
 //! `LOAD_TESTS` what to subscribe to. Without that item it waits forever.
 
+use weir_fanout::{DeliveryMode, FieldSchema, ItemSubscription};
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Mode, Snapshot};
 use weir_tlcp::server::{
@@ -10,9 +11,6 @@ use weir_tlcp::server::{
 };
 
 use super::context::ShardContext;
-use super::delivery_mode::DeliveryMode;
-use super::schema::FieldSchema;
-use super::subscription::ItemSubscription;
 use crate::error::SubscriptionError;
 use crate::simulator::ADAPTER_SET;
 

@@ -8,13 +8,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use weir_fanout::SessionKey;
 use weir_mapping::{ConfigReport, ParseOptions};
 use weir_net::http1::{ParseLimits, Parsed, Response, parse_request};
 use weir_net::server::{ConnId, RequestOutcome, TrySend};
 use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
-use super::keys::SessionKey;
 use super::timers::{DRAIN_STEP, END_POLLS};
 use super::wire::Wire;
 use super::{Shard, ShardContext, http};

@@ -2,28 +2,22 @@
 
 use std::sync::Arc;
 
+use weir_fanout::{
+    ClassKey, DeliveryMode, FrequencyLimit, InterestChange, InterestUpdate, ItemName,
+    ItemSubscription, NewSubscriber, Retention, SessionKey,
+};
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_end_of_snapshot};
 
 use super::admission::{NO_MEMORY, over_limit};
-use super::class::ClassKey;
 use super::clients::{Clients, TEXT_PER_ITEM};
 use super::context::ShardContext;
-use super::delivery::NewSubscriber;
-use super::delivery_mode::DeliveryMode;
-use super::frequency::FrequencyLimit;
-use super::item::ItemName;
-use super::item_history::Retention;
-use super::item_table::InterestUpdate;
-use super::keys::SessionKey;
 use super::resolve::{ResolvedItems, resolve};
 use super::session::{AdapterSet, SessionEntry};
 use super::simulator;
-use super::subscription::ItemSubscription;
 use crate::admission::AdmissionLimit;
 use crate::error::SubscriptionError;
-use crate::interest::InterestChange;
 
 impl Clients {
     /// Makes a subscription, and appends its confirmation to `out`.
@@ -99,7 +93,7 @@ impl Clients {
             slots: items.iter().map(|_| None).collect(),
             charged: 0,
         };
-        let counts = (items.len() as u32, schema.len() as u32);
+        let counts = (items.len() as u32, schema.field_count() as u32);
         confirm(entry, add, handle, counts, &shared, out)?;
         self.counters.subscriptions += 1;
         let retention = shared.retention(add.mode, connection);

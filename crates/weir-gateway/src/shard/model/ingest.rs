@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use weir_fanout::{
+    HistoryInterest, Interest, InterestChange, ItemInterest, ItemKey, RowInterest, RowTableConfig,
+};
 use weir_mapping::{FieldSet, FieldValues, ItemNames, RecordView};
 
 use super::values::{FIELDS, HISTORY, ITEMS, ModelRow, WORKERS, as_row};
 use super::{TestEnv, rows};
-use crate::interest::{
-    HistoryInterest, Interest, InterestChange, ItemInterest, ItemKey, RowInterest, RowTableConfig,
-};
 use crate::limits::GatewayLimits;
 use crate::shard::ShardEvent;
 use crate::shard::wire::Wire;

@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
+use weir_fanout::{HistoryBackfill, RowBackfill, SessionKey};
 use weir_mapping::{ConfigReport, FieldSet, ParseOptions};
 use weir_tlcp::server::SessionConfig;
 
@@ -34,10 +35,9 @@ use self::values::{
 };
 use self::want::{KINDS, SubscriptionKind, SubscriptionSpec};
 use self::wire::{MemoryWire, QUEUE_BYTES};
-use super::keys::SessionKey;
 use super::timers::SESSION_TIMERS;
 use super::wire::Wire;
-use super::{HistoryBackfill, RowBackfill, Shard, ShardContext, ShardEvent};
+use super::{Shard, ShardContext, ShardEvent};
 use crate::admission::{Admission, Origins};
 use crate::cluster::Cluster;
 use crate::compression::CompressionConfig;

@@ -1,13 +1,12 @@
 //! Unusual clients: older protocol versions, short line limits, unknown names, and client messages.
 
+use weir_fanout::{AcceptedDiffs, ItemKey};
 use weir_mapping::{FieldSet, FieldValues, RecordView};
 use weir_tlcp::Version;
 use weir_tlcp::request::Diffs;
 
 use super::*;
 use crate::config::UnknownNames;
-use crate::interest::ItemKey;
-use crate::shard::accepted_diffs::AcceptedDiffs;
 
 const PYTHON: &str = "Python/3.11 aiohttp/3.14.5";
 

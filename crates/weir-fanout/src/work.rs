@@ -8,13 +8,13 @@ thread_local! {
 
 /// Counts one visited entry.
 #[inline]
-pub(super) fn visit() {
+pub(crate) fn visit() {
     #[cfg(test)]
     VISITS.with(|visits| visits.set(visits.get() + 1));
 }
 
 /// Returns the number of entries visited by this thread.
 #[cfg(test)]
-pub(super) fn visits() -> u64 {
+pub(crate) fn visits() -> u64 {
     VISITS.with(std::cell::Cell::get)
 }

@@ -13,11 +13,11 @@ use super::keys::SessionKey;
 
 /// Limits of one subscription; absent if the client has requested none.
 #[derive(Debug, Default)]
-pub(super) struct FrequencyLimit {
+pub struct FrequencyLimit {
     /// Maximum number of queued updates per item; 0: the default of the mode.
-    pub(super) buffer: usize,
+    pub(crate) buffer: usize,
     /// Updates per second and item; `None` if unlimited.
-    pub(super) frequency: Option<f64>,
+    pub frequency: Option<f64>,
     /// Timers by position; empty until the first limited update.
     items: Vec<ItemTimers>,
 }
@@ -30,7 +30,7 @@ struct ItemTimers {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum FrequencyScope<'a> {
+pub(crate) enum FrequencyScope<'a> {
     Item,
     Row(&'a Arc<str>),
     /// None: only the bandwidth limit applies.
@@ -39,7 +39,7 @@ pub(super) enum FrequencyScope<'a> {
 
 /// Time before which nothing may be sent, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SendDelay {
+pub(crate) enum SendDelay {
     /// The session has used up its bandwidth.
     Session(u64),
     /// The item or row was updated recently.
@@ -48,7 +48,7 @@ pub(super) enum SendDelay {
 
 impl<'a> FrequencyScope<'a> {
     /// Returns the scope of a row command. Only updates of rows are limited.
-    pub(super) fn row(key: &'a Arc<str>, command: RowCommand) -> Self {
+    pub(crate) fn row(key: &'a Arc<str>, command: RowCommand) -> Self {
         match command {
             RowCommand::Update => Self::Row(key),
             RowCommand::Add | RowCommand::Delete => Self::Free,
@@ -58,7 +58,7 @@ impl<'a> FrequencyScope<'a> {
 
 impl FrequencyLimit {
     /// Returns the limits that a subscription request contains, if they differ from the default.
-    pub(super) fn of(add: &Add<'_>) -> Option<Box<Self>> {
+    pub fn of(add: &Add<'_>) -> Option<Box<Self>> {
         let buffer = match add.requested_buffer_size {
             Some(BufferSize::Limited(most)) => most as usize,
             Some(BufferSize::Unlimited) => usize::MAX,
@@ -78,7 +78,7 @@ impl FrequencyLimit {
         })
     }
 
-    pub(super) fn set_frequency(&mut self, frequency: Option<f64>, now_ms: u64) {
+    pub(crate) fn set_frequency(&mut self, frequency: Option<f64>, now_ms: u64) {
         self.frequency = frequency;
         match frequency {
             None => self.items = Vec::new(),
@@ -94,7 +94,7 @@ impl FrequencyLimit {
     }
 
     /// Returns the time from which updates of a scope may be sent; `None` if they may be sent now.
-    pub(super) fn wait_until_ms(
+    pub(crate) fn wait_until_ms(
         &self,
         position: u32,
         scope: FrequencyScope<'_>,
@@ -108,7 +108,7 @@ impl FrequencyLimit {
         }
     }
 
-    pub(super) fn note_sent(&mut self, position: u32, scope: FrequencyScope<'_>, now_ms: u64) {
+    pub(crate) fn note_sent(&mut self, position: u32, scope: FrequencyScope<'_>, now_ms: u64) {
         let Some(period_us) = self.frequency.map(period_us) else {
             return;
         };
@@ -136,20 +136,20 @@ impl FrequencyLimit {
 
 /// Times at which sessions may continue to send.
 #[derive(Debug, Default)]
-pub(super) struct SessionTimers {
+pub(crate) struct SessionTimers {
     due: BinaryHeap<Reverse<(u64, u64)>>,
     /// Time of the event loop timer that is set; 0 if none is.
     armed_ms: u64,
 }
 
 impl SessionTimers {
-    pub(super) fn set(&mut self, session: SessionKey, at_ms: u64) {
+    pub(crate) fn set(&mut self, session: SessionKey, at_ms: u64) {
         self.due.push(Reverse((at_ms, session.to_bits())));
     }
 
     /// Returns the time for which an event loop timer must be set, if the current one is not early
     /// enough.
-    pub(super) fn arm(&mut self) -> Option<u64> {
+    pub(crate) fn arm(&mut self) -> Option<u64> {
         let Reverse((at_ms, _)) = self.due.peek()?;
         let known = self.armed_ms > 0 && self.armed_ms <= *at_ms;
         if known {
@@ -159,11 +159,11 @@ impl SessionTimers {
         Some(*at_ms)
     }
 
-    pub(super) fn on_fired(&mut self) {
+    pub(crate) fn on_fired(&mut self) {
         self.armed_ms = 0;
     }
 
-    pub(super) fn next(&mut self, now_ms: u64) -> Option<SessionKey> {
+    pub(crate) fn next(&mut self, now_ms: u64) -> Option<SessionKey> {
         let Reverse((at_ms, session)) = *self.due.peek()?;
         (at_ms <= now_ms).then(|| {
             self.due.pop();

@@ -15,7 +15,7 @@ use super::item::Emission;
 use super::output::SharedFrame;
 
 /// The two forms of an update within a class, each encoded when first needed.
-pub(super) struct EncodedForms<'a, F> {
+pub(crate) struct EncodedForms<'a, F> {
     class: &'a FrameClass,
     emission: &'a Emission<'a>,
     full: Option<F>,
@@ -24,7 +24,7 @@ pub(super) struct EncodedForms<'a, F> {
 }
 
 impl<'a, F: SharedFrame> EncodedForms<'a, F> {
-    pub(super) fn new(class: &'a FrameClass, emission: &'a Emission<'a>) -> Self {
+    pub(crate) fn new(class: &'a FrameClass, emission: &'a Emission<'a>) -> Self {
         Self {
             class,
             emission,
@@ -34,7 +34,7 @@ impl<'a, F: SharedFrame> EncodedForms<'a, F> {
     }
 
     /// Returns the frame for a member in this state; `None` if there is nothing to send.
-    pub(super) fn get(&mut self, state: MemberState, encoder: &mut LineEncoder) -> Option<&F> {
+    pub(crate) fn get(&mut self, state: MemberState, encoder: &mut LineEncoder) -> Option<&F> {
         let (class, emission) = (self.class, self.emission);
         match emission.before.filter(|_| state == MemberState::UpToDate) {
             Some(before) => self
@@ -50,7 +50,7 @@ impl<'a, F: SharedFrame> EncodedForms<'a, F> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ItemNotice {
+pub(crate) enum ItemNotice {
     Clear,
     EndOfSnapshot,
     /// This number of updates was lost here.
@@ -59,25 +59,27 @@ pub(super) enum ItemNotice {
 
 /// Counters of changed values, counted once per shared frame.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DiffCounters {
-    pub(crate) json_patch: u64,
-    pub(crate) tlcp_diff: u64,
+pub struct DiffCounters {
+    /// Values sent as JSON Patch.
+    pub json_patch: u64,
+    /// Values sent as TLCP-diff.
+    pub tlcp_diff: u64,
     /// Compared, but the diff was not clearly smaller, or not exact.
-    pub(crate) not_smaller: u64,
+    pub not_smaller: u64,
     /// Not compared, because the budget was spent.
-    pub(crate) over_budget: u64,
+    pub over_budget: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct LineEncoder {
+pub(crate) struct LineEncoder {
     line: Vec<u8>,
     budget: DiffBudget,
     scratch: String,
-    pub(super) counters: DiffCounters,
+    pub(crate) counters: DiffCounters,
 }
 
 impl LineEncoder {
-    pub(super) fn new(diff_bytes_per_second: u64) -> Self {
+    pub(crate) fn new(diff_bytes_per_second: u64) -> Self {
         Self {
             line: Vec::new(),
             budget: DiffBudget::new(diff_bytes_per_second, 0),
@@ -87,13 +89,13 @@ impl LineEncoder {
     }
 
     /// Adds the budget for the time since the last call.
-    pub(super) fn refill(&mut self, now_ms: u64) {
+    pub(crate) fn refill(&mut self, now_ms: u64) {
         self.budget.refill(now_ms);
     }
 
     /// Returns an update as a delta to `seen`, or with all fields if `seen` is `None`. Returns
     /// `None` if nothing is to be sent.
-    pub(super) fn update<F: SharedFrame>(
+    pub(crate) fn update<F: SharedFrame>(
         &mut self,
         class: &FrameClass,
         seen: Option<&Arc<FrozenValues>>,
@@ -105,7 +107,7 @@ impl LineEncoder {
         }
     }
 
-    pub(super) fn notice<F: SharedFrame>(&mut self, class: &FrameClass, notice: ItemNotice) -> F {
+    pub(crate) fn notice<F: SharedFrame>(&mut self, class: &FrameClass, notice: ItemNotice) -> F {
         let line = &mut self.line;
         line.clear();
         let (sub_id, position) = (class.sub_id, class.position);

@@ -5,32 +5,35 @@ use std::sync::Arc;
 use weir_tlcp::request::Snapshot;
 
 use super::Delivery;
-use crate::shard::backlog::{LaggingItem, NEVER};
-use crate::shard::class::{ClassKey, MemberState};
-use crate::shard::delivery_mode::PayloadSource;
-use crate::shard::item::{Item, ItemName};
-use crate::shard::item_history::Retention;
-use crate::shard::item_table::{InterestUpdate, ItemTable};
-use crate::shard::keys::SessionKey;
-use crate::shard::limits::SessionLimits;
-use crate::shard::output::Subscriber;
-use crate::shard::queue::UpdateQueue;
-use crate::shard::subscription::ItemSubscription;
+use crate::backlog::{LaggingItem, NEVER};
+use crate::class::{ClassKey, MemberState};
+use crate::delivery_mode::PayloadSource;
+use crate::item::{Item, ItemName};
+use crate::item_history::Retention;
+use crate::item_table::{InterestUpdate, ItemTable};
+use crate::keys::SessionKey;
+use crate::limits::SessionLimits;
+use crate::output::Subscriber;
+use crate::queue::UpdateQueue;
+use crate::subscription::ItemSubscription;
 
 /// A session that joins an item.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::shard) struct NewSubscriber<'a> {
-    pub(in crate::shard) session: SessionKey,
-    pub(in crate::shard) class: ClassKey<'a>,
-    pub(in crate::shard) retention: Retention,
+pub struct NewSubscriber<'a> {
+    /// Key of the session.
+    pub session: SessionKey,
+    /// Frame class that it joins.
+    pub class: ClassKey<'a>,
+    /// Data of the item that must be stored for later subscribers.
+    pub retention: Retention,
     /// Snapshot that the client requested.
-    pub(in crate::shard) snapshot: Snapshot,
+    pub snapshot: Snapshot,
 }
 
 impl Delivery {
     /// Adds a subscriber to an item and queues its snapshot. Returns the interest of the shard if
     /// it has grown. The subscription must exist in `session`.
-    pub(in crate::shard) fn join(
+    pub fn join(
         &mut self,
         session: &mut impl Subscriber,
         items: &mut ItemTable,
@@ -68,7 +71,7 @@ impl Delivery {
     }
 
     /// Changes the frequency limit of a subscription of a session; `None` is no limit.
-    pub(in crate::shard) fn set_frequency(
+    pub fn set_frequency(
         &mut self,
         subscribed: &mut ItemSubscription,
         items: &mut ItemTable,
@@ -104,12 +107,7 @@ struct SnapshotPlan {
 
 impl SnapshotPlan {
     /// Returns the snapshot of an item, as far as it is known.
-    fn of(
-        session: &impl Subscriber,
-        item: &Item,
-        class: ClassKey<'_>,
-        asked: Snapshot,
-    ) -> Self {
+    fn of(session: &impl Subscriber, item: &Item, class: ClassKey<'_>, asked: Snapshot) -> Self {
         let lagging = |queue| LaggingItem {
             at: (class.sub_id, class.position),
             seen: None,

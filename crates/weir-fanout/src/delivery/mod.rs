@@ -27,23 +27,32 @@ use super::queue::{OverflowCounts, UpdateQueue};
 use super::row_table::RowStep;
 use crate::interest::ItemKey;
 
-pub(super) use self::join::NewSubscriber;
+pub use self::join::NewSubscriber;
 
+/// Counters of updates, for the subscribers of a shard.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DeliveryCounters {
-    pub(crate) sent: u64,
-    pub(crate) conflated: u64,
-    pub(crate) unchanged: u64,
-    pub(crate) dropped: u64,
-    pub(crate) lost: u64,
-    pub(crate) too_long: u64,
-    pub(crate) lagging: u64,
-    pub(crate) diffs: DiffCounters,
+pub struct DeliveryCounters {
+    /// Updates sent.
+    pub sent: u64,
+    /// Updates merged into newer or older ones.
+    pub conflated: u64,
+    /// Updates not sent because they change nothing for a subscriber.
+    pub unchanged: u64,
+    /// Updates dropped from full queues, as the mode allows.
+    pub dropped: u64,
+    /// Updates lost from full queues, which is reported to the client.
+    pub lost: u64,
+    /// Updates lost because they are too long for their client.
+    pub too_long: u64,
+    /// Sessions with queued updates now.
+    pub lagging: u64,
+    /// Changed values by diff format.
+    pub diffs: DiffCounters,
 }
 
 /// Everything between the items of a shard and its [`Output`].
 #[derive(Debug)]
-pub(super) struct Delivery {
+pub struct Delivery {
     backlog: Backlog,
     timers: SessionTimers,
     encoder: LineEncoder,
@@ -53,7 +62,7 @@ pub(super) struct Delivery {
 impl Delivery {
     /// Creates the delivery of a shard that queues at most `queue_bytes` per session and compares at
     /// most `diff_bytes_per_second` of values.
-    pub(super) fn new(queue_bytes: usize, diff_bytes_per_second: u64) -> Self {
+    pub fn new(queue_bytes: usize, diff_bytes_per_second: u64) -> Self {
         Self {
             backlog: Backlog::new(queue_bytes),
             timers: SessionTimers::default(),
@@ -63,7 +72,7 @@ impl Delivery {
     }
 
     /// Refills the budget of diffs and returns the counters.
-    pub(super) fn publish(&mut self, now_ms: u64) -> DeliveryCounters {
+    pub fn publish(&mut self, now_ms: u64) -> DeliveryCounters {
         self.encoder.refill(now_ms);
         DeliveryCounters {
             lagging: self.backlog.len() as u64,
@@ -73,23 +82,23 @@ impl Delivery {
     }
 
     /// Counts updates that were sent without fan-out.
-    pub(super) fn count_sent(&mut self, updates: u64) {
+    pub fn count_sent(&mut self, updates: u64) {
         self.counters.sent += updates;
     }
 
     /// Removes the queued updates of a session.
-    pub(super) fn forget_session(&mut self, key: SessionKey) {
+    pub fn forget_session(&mut self, key: SessionKey) {
         self.backlog.take(key);
     }
 
     /// Removes the queued updates of one item of a session.
-    pub(super) fn forget_item(&mut self, key: SessionKey, at: ItemAt) {
+    pub fn forget_item(&mut self, key: SessionKey, at: ItemAt) {
         self.backlog.remove(key, at);
     }
 
     /// Queues an update for every subscriber of its item. `extracted` are the fields that were read
     /// from its record. Returns the number of subscribers to which it was sent at once.
-    pub(super) fn fan_out<O: Output>(
+    pub fn fan_out<O: Output>(
         &mut self,
         output: &mut O,
         sessions: &mut impl SessionTable<O::Session>,

@@ -7,7 +7,7 @@ use super::output::Subscriber;
 use super::queue::UpdateQueue;
 
 /// Limits of any [`Subscriber`].
-pub(super) trait SessionLimits: Subscriber {
+pub(crate) trait SessionLimits: Subscriber {
     /// Returns the delay that a limit requires before an update may be sent.
     fn send_delay(
         &mut self,

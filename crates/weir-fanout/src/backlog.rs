@@ -16,15 +16,15 @@ use super::queue::{OverflowCounts, UpdateQueue};
 use super::work::visit;
 
 /// Due time of an item that waits for [`Backlog::release`].
-pub(super) const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
-pub(super) struct LaggingItem {
-    pub(super) at: ItemAt,
+pub(crate) struct LaggingItem {
+    pub(crate) at: ItemAt,
     /// Values that the client received last; `None` if the next update must have all fields.
-    pub(super) seen: Option<Arc<FrozenValues>>,
+    pub(crate) seen: Option<Arc<FrozenValues>>,
     /// Unsent updates in order; `None` if only the latest value is sent.
-    pub(super) queue: Option<Box<UpdateQueue>>,
+    pub(crate) queue: Option<Box<UpdateQueue>>,
 }
 
 impl LaggingItem {
@@ -38,7 +38,7 @@ impl LaggingItem {
 type SendOrder = (u64, u64);
 
 #[derive(Debug, Default)]
-pub(super) struct LaggingItems {
+pub(crate) struct LaggingItems {
     items: HashMap<ItemAt, (SendOrder, LaggingItem)>,
     order: BTreeSet<(SendOrder, ItemAt)>,
     last_number: u64,
@@ -50,31 +50,31 @@ pub(super) struct LaggingItems {
 /// Lagging items of all sessions: at most one entry per subscribed item, and at most `queue_bytes`
 /// of updates per session.
 #[derive(Debug)]
-pub(super) struct Backlog {
+pub(crate) struct Backlog {
     sessions: HashMap<SessionKey, LaggingItems>,
     queue_bytes: usize,
 }
 
 impl Backlog {
-    pub(super) fn new(queue_bytes: usize) -> Self {
+    pub(crate) fn new(queue_bytes: usize) -> Self {
         Self {
             sessions: HashMap::new(),
             queue_bytes,
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    pub(super) fn push(&mut self, session: SessionKey, lagging: LaggingItem, due_ms: u64) {
+    pub(crate) fn push(&mut self, session: SessionKey, lagging: LaggingItem, due_ms: u64) {
         let waiting = self.sessions.entry(session);
         let waiting = waiting.or_default();
         waiting.push(lagging, due_ms);
     }
 
     /// Changes the queue of an item. `add` gets the maximum number of bytes of that queue.
-    pub(super) fn append(
+    pub(crate) fn append(
         &mut self,
         session: SessionKey,
         at: ItemAt,
@@ -98,7 +98,7 @@ impl Backlog {
 
     /// Makes an item due at `due_ms`, if that is earlier than before and its due time is not
     /// [`NEVER`].
-    pub(super) fn advance_due(&mut self, session: SessionKey, at: ItemAt, due_ms: u64) {
+    pub(crate) fn advance_due(&mut self, session: SessionKey, at: ItemAt, due_ms: u64) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             let known = waiting.items.get(&at);
             if known.is_some_and(|(send_order, _)| due_ms < send_order.0 && send_order.0 != NEVER) {
@@ -108,7 +108,7 @@ impl Backlog {
     }
 
     /// Makes an item due that waited for its backfill, after `complete` has completed its queue.
-    pub(super) fn release(
+    pub(crate) fn release(
         &mut self,
         session: SessionKey,
         at: ItemAt,
@@ -124,7 +124,7 @@ impl Backlog {
     }
 
     /// Makes an item due at once, after a change of its frequency limit.
-    pub(super) fn retry_delayed(&mut self, session: SessionKey, at: ItemAt) {
+    pub(crate) fn retry_delayed(&mut self, session: SessionKey, at: ItemAt) {
         let waiting = self.sessions.get_mut(&session);
         let lagging = waiting.and_then(|waiting| waiting.items.get_mut(&at));
         if let Some(queue) = lagging.and_then(|(_, lagging)| lagging.queue.as_mut()) {
@@ -135,7 +135,7 @@ impl Backlog {
 
     /// Moves the timer of a session forward to `at_ms`. Returns `false` if it fires earlier
     /// already.
-    pub(super) fn wake_at(&mut self, session: SessionKey, at_ms: u64) -> bool {
+    pub(crate) fn wake_at(&mut self, session: SessionKey, at_ms: u64) -> bool {
         let waiting = self.sessions.get_mut(&session);
         let is_later = |timer_ms| at_ms < timer_ms;
         let later = waiting.filter(|waiting| waiting.timer_ms.is_none_or(is_later));
@@ -144,23 +144,23 @@ impl Backlog {
             .is_some()
     }
 
-    pub(super) fn on_fired(&mut self, session: SessionKey) {
+    pub(crate) fn on_fired(&mut self, session: SessionKey) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             waiting.timer_ms = None;
         }
     }
 
-    pub(super) fn take(&mut self, session: SessionKey) -> Option<LaggingItems> {
+    pub(crate) fn take(&mut self, session: SessionKey) -> Option<LaggingItems> {
         self.sessions.remove(&session)
     }
 
-    pub(super) fn put_back(&mut self, session: SessionKey, waiting: LaggingItems) {
+    pub(crate) fn put_back(&mut self, session: SessionKey, waiting: LaggingItems) {
         if !waiting.items.is_empty() {
             self.sessions.insert(session, waiting);
         }
     }
 
-    pub(super) fn remove(&mut self, session: SessionKey, at: ItemAt) {
+    pub(crate) fn remove(&mut self, session: SessionKey, at: ItemAt) {
         if let Some(waiting) = self.sessions.get_mut(&session) {
             waiting.remove(at);
             if waiting.items.is_empty() {
@@ -197,7 +197,7 @@ impl LaggingItems {
         }
     }
 
-    pub(super) fn next_ms(&self) -> u64 {
+    pub(crate) fn next_ms(&self) -> u64 {
         self.order.first().map_or(NEVER, |((due_ms, _), _)| *due_ms)
     }
 
@@ -206,7 +206,7 @@ impl LaggingItems {
     /// `send` returns the time from which the rest of the item may be sent, or `None` if nothing is
     /// left. It returns an error if nothing of the session may be sent; then the item keeps its
     /// position.
-    pub(super) fn send_first<E>(
+    pub(crate) fn send_first<E>(
         &mut self,
         now_ms: u64,
         send: impl FnOnce(&mut LaggingItem) -> Result<Option<u64>, E>,

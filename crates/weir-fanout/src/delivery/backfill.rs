@@ -6,18 +6,18 @@ use std::sync::Arc;
 use weir_mapping::{FieldSet, FrozenValues};
 
 use super::Delivery;
+use crate::delivery_mode::PayloadSource;
+use crate::encode::ItemNotice;
 use crate::interest::ItemKey;
-use crate::shard::delivery_mode::PayloadSource;
-use crate::shard::encode::ItemNotice;
-use crate::shard::item::Emission;
-use crate::shard::item_history::HistoryBackfill;
-use crate::shard::item_table::ItemTable;
-use crate::shard::output::{Output, SessionTable};
-use crate::shard::row_table::{BackfilledRow, RowBackfill, RowTable};
+use crate::item::Emission;
+use crate::item_history::HistoryBackfill;
+use crate::item_table::ItemTable;
+use crate::output::{Output, SessionTable};
+use crate::row_table::{BackfilledRow, RowBackfill, RowTable};
 
 impl Delivery {
     /// Stores current values of an item.
-    pub(in crate::shard) fn backfill<O: Output>(
+    pub fn backfill<O: Output>(
         &mut self,
         output: &mut O,
         sessions: &mut impl SessionTable<O::Session>,
@@ -43,7 +43,7 @@ impl Delivery {
 
     /// Stores the rows of one worker. The end of the snapshot is sent when all workers have
     /// responded.
-    pub(in crate::shard) fn backfill_rows<O: Output>(
+    pub fn backfill_rows<O: Output>(
         &mut self,
         output: &mut O,
         sessions: &mut impl SessionTable<O::Session>,
@@ -81,7 +81,7 @@ impl Delivery {
 
     /// Stores the last updates of one worker. When all workers have responded, they are sent,
     /// followed by the updates queued since.
-    pub(in crate::shard) fn backfill_history<O: Output>(
+    pub fn backfill_history<O: Output>(
         &mut self,
         output: &mut O,
         sessions: &mut impl SessionTable<O::Session>,

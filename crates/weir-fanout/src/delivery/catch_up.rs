@@ -5,17 +5,17 @@ use std::sync::Arc;
 use weir_mapping::{FrozenValues, RowCommand};
 
 use super::Delivery;
-use crate::shard::backlog::{LaggingItem, NEVER};
-use crate::shard::class::{ClassKey, FrameClass, MemberState};
-use crate::shard::delivery_mode::{PayloadSource, QueuePolicy};
-use crate::shard::encode::ItemNotice;
-use crate::shard::frequency::{FrequencyScope, SendDelay};
-use crate::shard::item_table::ItemTable;
-use crate::shard::keys::SessionKey;
-use crate::shard::limits::SessionLimits;
-use crate::shard::output::{Output, SendOutcome, SessionTable, SharedFrame, Subscriber};
-use crate::shard::queue::{QueuedUpdate, UpdateQueue};
-use crate::shard::row_table::RowTable;
+use crate::backlog::{LaggingItem, NEVER};
+use crate::class::{ClassKey, FrameClass, MemberState};
+use crate::delivery_mode::{PayloadSource, QueuePolicy};
+use crate::encode::ItemNotice;
+use crate::frequency::{FrequencyScope, SendDelay};
+use crate::item_table::ItemTable;
+use crate::keys::SessionKey;
+use crate::limits::SessionLimits;
+use crate::output::{Output, SendOutcome, SessionTable, SharedFrame, Subscriber};
+use crate::queue::{QueuedUpdate, UpdateQueue};
+use crate::row_table::RowTable;
 
 /// Result of sending one lagging item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ enum Progress {
 
 impl Delivery {
     /// Sends the queued updates of a session.
-    pub(in crate::shard) fn catch_up<O: Output>(
+    pub fn catch_up<O: Output>(
         &mut self,
         output: &mut O,
         sessions: &mut impl SessionTable<O::Session>,
@@ -68,7 +68,9 @@ impl Delivery {
         }
     }
 
-    pub(in crate::shard) fn on_session_timers<O: Output>(
+    /// Sends the queued updates of all sessions whose limits allow it now. It must be called when
+    /// the timer of [`Output::set_timer`] fires.
+    pub fn on_session_timers<O: Output>(
         &mut self,
         output: &mut O,
         sessions: &mut impl SessionTable<O::Session>,

@@ -10,7 +10,7 @@ use super::keys::SessionKey;
 use super::subscription::ItemSubscription;
 
 /// Lines that are encoded once and shared by any number of clients.
-pub(super) trait SharedFrame {
+pub trait SharedFrame {
     /// Creates a frame from complete lines, including line ends.
     fn of(lines: &[u8]) -> Self;
 
@@ -22,26 +22,29 @@ pub(super) trait SharedFrame {
 }
 
 /// A session as a receiver of updates.
-pub(super) trait Subscriber {
+pub trait Subscriber {
     /// Returns the maximum number of bytes of a frame that the client can read.
     fn line_max(&self) -> u32;
 
     /// Returns the bandwidth limit of the session.
     fn bandwidth_mut(&mut self) -> Option<&mut TokenBucket>;
 
+    /// Returns a subscription of the session by its number.
     fn subscription(&self, sub_id: u32) -> Option<&ItemSubscription>;
 
+    /// Returns a subscription of the session by its number, to change it.
     fn subscription_mut(&mut self, sub_id: u32) -> Option<&mut ItemSubscription>;
 }
 
 /// The open sessions of a shard.
-pub(super) trait SessionTable<S> {
+pub trait SessionTable<S> {
+    /// Returns an open session; `None` if it has ended.
     fn get_mut(&mut self, key: SessionKey) -> Option<&mut S>;
 }
 
 /// Result of sending a frame to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SendOutcome {
+pub enum SendOutcome {
     /// The session receives the frame, now or when it is bound again.
     Queued,
     /// The client lags: its updates must be queued as values.
@@ -51,14 +54,16 @@ pub(super) enum SendOutcome {
 }
 
 /// Way of frames to sessions, and the clock and timer of the shard.
-pub(super) trait Output {
+pub trait Output {
+    /// Session that receives frames.
     type Session: Subscriber;
+    /// Encoded lines.
     type Frame: SharedFrame;
 
     /// Returns milliseconds of a monotonic clock.
     fn now_ms(&self) -> u64;
 
-    /// Sets the timer after which [`super::delivery::Delivery::on_session_timers`] must be called.
+    /// Sets the timer after which [`crate::Delivery::on_session_timers`] must be called.
     fn set_timer(&mut self, at_ms: u64);
 
     /// Sends a frame with one data notification.
@@ -69,7 +74,7 @@ pub(super) trait Output {
         policy: QueuePolicy,
     ) -> SendOutcome;
 
-    /// Makes the shard call [`super::delivery::Delivery::catch_up`] when the session accepts frames
+    /// Makes the shard call [`crate::Delivery::catch_up`] when the session accepts frames
     /// again.
     fn notify_writable(&mut self, session: &Self::Session);
 

@@ -7,13 +7,14 @@ use weir_tlcp::request::Diffs;
 
 /// The options of one connection for each set of formats that clients accept.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionDiffs {
+pub struct ConnectionDiffs {
     /// By accepted formats; equal options share one object, `None` means no diffs.
     variants: [Option<Arc<DiffOptions>>; 4],
 }
 
 impl ConnectionDiffs {
-    pub(crate) fn new(options: &DiffOptions) -> Self {
+    /// Creates the options of a connection for each set of formats.
+    pub fn new(options: &DiffOptions) -> Self {
         let mut variants: [Option<Arc<DiffOptions>>; 4] = [const { None }; 4];
         for index in 0..variants.len() {
             let order = options.order.accepted_by(Diffs {
@@ -31,14 +32,15 @@ impl ConnectionDiffs {
         Self { variants }
     }
 
-    pub(crate) fn of(&self, accepted: AcceptedDiffs) -> Option<&Arc<DiffOptions>> {
+    /// Returns the options for clients that accept these formats; `None` means no diffs.
+    pub fn of(&self, accepted: AcceptedDiffs) -> Option<&Arc<DiffOptions>> {
         self.variants[usize::from(accepted.0)].as_ref()
     }
 }
 
 /// Formats that a client accepts, in one byte because each session has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AcceptedDiffs(u8);
+pub struct AcceptedDiffs(u8);
 
 impl From<Diffs> for AcceptedDiffs {
     fn from(diffs: Diffs) -> Self {

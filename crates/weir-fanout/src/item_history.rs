@@ -11,7 +11,7 @@ use crate::interest::{HistoryInterest, ItemKey, RowTableConfig};
 
 /// Data that a subscriber needs to be stored.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Retention {
+pub enum Retention {
     /// The current values, as for every item.
     Values,
     /// The last updates: their maximum number, and the number of workers that may have earlier
@@ -22,17 +22,17 @@ pub(super) enum Retention {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ItemHistory {
-    pub(super) history: UpdateHistory,
-    pub(super) table: Option<RowTable>,
+pub(crate) struct ItemHistory {
+    pub(crate) history: UpdateHistory,
+    pub(crate) table: Option<RowTable>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct UpdateHistory {
+pub(crate) struct UpdateHistory {
     /// Updates, with the fields that were read.
     updates: VecDeque<(Arc<FrozenValues>, Arc<FieldSet>)>,
     /// Maximum number of stored updates; 0: none.
-    pub(super) most: usize,
+    pub(crate) most: usize,
     /// Number that distinguishes the history from earlier and later ones of the same item.
     generation: u32,
     /// `true` if other event loops may have received updates before the history began.
@@ -45,28 +45,30 @@ pub(super) struct UpdateHistory {
 
 /// An update from before an event loop's history of its item began.
 #[derive(Debug, Clone)]
-pub(crate) struct PastUpdate {
-    pub(crate) values: Arc<FrozenValues>,
+pub struct PastUpdate {
+    /// Values of the update.
+    pub values: Arc<FrozenValues>,
     /// Fields that were read.
-    pub(crate) fields: Arc<FieldSet>,
+    pub fields: Arc<FieldSet>,
     /// Time of the record; -1 if unknown.
-    pub(crate) record_ms: i64,
+    pub record_ms: i64,
 }
 
 /// Last updates of an item that one worker had stored before the interest of a shard began.
 #[derive(Debug)]
-pub(crate) struct HistoryBackfill {
-    pub(crate) item: ItemKey,
+pub struct HistoryBackfill {
+    /// Item of the shard that sent the interest.
+    pub item: ItemKey,
     /// Generation of the interest to which this is the response.
-    pub(crate) generation: u32,
+    pub generation: u32,
     /// Updates, oldest first.
-    pub(crate) updates: Vec<PastUpdate>,
+    pub updates: Vec<PastUpdate>,
 }
 
 impl UpdateHistory {
     /// Stores up to `most` updates from now on. Returns `true` if none were stored before and
     /// `workers` must send earlier ones.
-    pub(super) fn begin(&mut self, most: usize, generation: u32, workers: usize) -> bool {
+    pub(crate) fn begin(&mut self, most: usize, generation: u32, workers: usize) -> bool {
         let is_new = self.most == 0 && most > 0;
         self.most = self.most.max(most);
         if is_new {
@@ -76,24 +78,24 @@ impl UpdateHistory {
         is_new && self.is_shared
     }
 
-    pub(super) fn interest(&self) -> Option<HistoryInterest> {
+    pub(crate) fn interest(&self) -> Option<HistoryInterest> {
         self.is_shared.then_some(HistoryInterest {
             generation: self.generation,
             most: self.most,
         })
     }
 
-    pub(super) fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         self.pending_workers > 0
     }
 
-    pub(super) fn awaits_backfill(&self, generation: u32) -> bool {
+    pub(crate) fn awaits_backfill(&self, generation: u32) -> bool {
         self.pending_workers > 0 && self.generation == generation
     }
 
     /// Adds the awaited response of one worker. When all workers have responded, returns the earlier
     /// updates, oldest first.
-    pub(super) fn note_backfill(&mut self, updates: Vec<PastUpdate>) -> Option<Vec<PastUpdate>> {
+    pub(crate) fn note_backfill(&mut self, updates: Vec<PastUpdate>) -> Option<Vec<PastUpdate>> {
         self.pending_workers = self.pending_workers.saturating_sub(1);
         let mut clock_ms = i64::MIN;
         self.backfill.extend(updates.into_iter().map(|update| {
@@ -120,7 +122,7 @@ impl UpdateHistory {
         Some(backfill)
     }
 
-    pub(super) fn push(&mut self, event: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
+    pub(crate) fn push(&mut self, event: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
         if self.most > 0 {
             if self.updates.len() >= self.most {
                 self.updates.pop_front();
@@ -131,12 +133,12 @@ impl UpdateHistory {
     }
 
     /// Forgets the updates; later ones are stored.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.updates.clear();
     }
 
     /// Returns the last updates with all fields of a schema, oldest first, up to `most`.
-    pub(super) fn list(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
+    pub(crate) fn list(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
         let newest = self.updates.iter().rev();
         let read = newest.filter(|(_, fields)| schema.wanted().is_subset(fields));
         let values = read.take(most).map(|(values, _)| Arc::clone(values));

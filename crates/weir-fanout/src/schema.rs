@@ -12,18 +12,18 @@ use weir_mapping::{
 /// Fields of a subscription: the field index of the connection per position, or `None` for a name
 /// that is not mapped and therefore stays null.
 #[derive(Debug)]
-pub(super) struct FieldSchema {
+pub struct FieldSchema {
     fields: SmallVec<[Option<u16>; 8]>,
     wanted: FieldSet,
     /// Positions, from 1, of the fields `key` and `command` of a schema for mode COMMAND.
-    pub(super) command: Option<(u32, u32)>,
+    pub command: Option<(u32, u32)>,
     /// Dynamic fields of the schema, which keep their indexes while it is used.
     _dynamic: Vec<Arc<DynamicField>>,
 }
 
 impl FieldSchema {
     /// Resolves the names in `schema`, which are separated by white space.
-    pub(super) fn resolve(schema: &str, mapping: &Mapping) -> Self {
+    pub(crate) fn resolve(schema: &str, mapping: &Mapping) -> Self {
         let index = |name| {
             let index = mapping.field_index(name);
             index.and_then(|index| u16::try_from(index).ok())
@@ -52,7 +52,8 @@ impl FieldSchema {
         }
     }
 
-    pub(super) fn of(fields: impl IntoIterator<Item = Option<u16>>) -> Self {
+    /// Creates the schema of these field indexes; `None` is a field that stays null.
+    pub fn of(fields: impl IntoIterator<Item = Option<u16>>) -> Self {
         let fields: SmallVec<[Option<u16>; 8]> = fields.into_iter().collect();
         let mapped = fields.iter().flatten().map(|index| usize::from(*index));
         Self {
@@ -63,19 +64,20 @@ impl FieldSchema {
         }
     }
 
-    pub(super) fn wanted(&self) -> &FieldSet {
+    pub(crate) fn wanted(&self) -> &FieldSet {
         &self.wanted
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Returns the number of fields.
+    pub fn field_count(&self) -> usize {
         self.fields.len()
     }
 
-    pub(super) fn differs(&self, one: &FrozenValues, other: &FrozenValues) -> bool {
+    pub(crate) fn differs(&self, one: &FrozenValues, other: &FrozenValues) -> bool {
         !self.project(one).eq(self.project(other))
     }
 
-    pub(super) fn project<'a>(
+    pub(crate) fn project<'a>(
         &'a self,
         values: &'a FrozenValues,
     ) -> impl Iterator<Item = Option<&'a str>> {
@@ -86,10 +88,10 @@ impl FieldSchema {
 
 /// Schemas in use. Equal field lists share one object, so that they are compared by address.
 #[derive(Debug, Default)]
-pub(super) struct SchemaCache {
+pub struct SchemaCache {
     known: HashMap<(u16, bool, Box<str>), Weak<FieldSchema>>,
     /// Estimated memory, including that of unused schemas that are not removed yet.
-    pub(super) bytes: usize,
+    pub bytes: usize,
     /// Number of schemas after the last sweep; unused ones are removed again at twice that number.
     swept_len: usize,
     swept_ms: u64,
@@ -99,12 +101,14 @@ const SWEEP_MIN: usize = 64;
 const SWEEP_INTERVAL_MS: u64 = 1_000;
 
 impl SchemaCache {
-    pub(super) fn estimate(text: &str) -> usize {
+    /// Returns the estimated memory of a schema with this field list.
+    pub fn estimate(text: &str) -> usize {
         // The text, and 4 bytes for each field; a field takes at least two characters.
         256 + 3 * text.len()
     }
 
-    pub(super) fn sweep(&mut self) {
+    /// Removes unused schemas.
+    pub fn sweep(&mut self) {
         let bytes = &mut self.bytes;
         self.known.retain(|(_, _, text), schema| {
             let is_used = schema.strong_count() > 0;
@@ -117,7 +121,7 @@ impl SchemaCache {
     }
 
     /// Removes unused schemas once per interval.
-    pub(super) fn sweep_if_due(&mut self, now_ms: u64) {
+    pub fn sweep_if_due(&mut self, now_ms: u64) {
         if now_ms >= self.swept_ms + SWEEP_INTERVAL_MS {
             self.swept_ms = now_ms;
             self.sweep();
@@ -125,7 +129,7 @@ impl SchemaCache {
     }
 
     /// Returns the schema of a field list on a connection, for mode COMMAND if `rows`.
-    pub(super) fn get(
+    pub fn get(
         &mut self,
         connection: u16,
         text: &str,

@@ -18,7 +18,7 @@ const INDEXED_FROM: usize = 9;
 const INDEXED_DOWN_TO: usize = 4;
 
 #[derive(Debug, Default)]
-pub(super) struct ItemClasses {
+pub(crate) struct ItemClasses {
     list: Vec<FrameClass>,
     index: Option<Box<ClassIndex>>,
 }
@@ -85,15 +85,15 @@ impl ClassIndex {
 }
 
 impl ItemClasses {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    pub(super) fn find(&self, key: ClassKey<'_>) -> Option<usize> {
+    pub(crate) fn find(&self, key: ClassKey<'_>) -> Option<usize> {
         match &self.index {
             None => self.list.iter().position(|class| class.is(key)),
             Some(index) => {
@@ -103,11 +103,11 @@ impl ItemClasses {
         }
     }
 
-    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut FrameClass> {
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut FrameClass> {
         self.list.get_mut(at)
     }
 
-    pub(super) fn get_or_add(&mut self, key: ClassKey<'_>) -> &mut FrameClass {
+    pub(crate) fn get_or_add(&mut self, key: ClassKey<'_>) -> &mut FrameClass {
         let at = self.find(key).unwrap_or_else(|| {
             let class = FrameClass::new(key);
             if let Some(index) = &mut self.index {
@@ -127,7 +127,7 @@ impl ItemClasses {
     }
 
     /// Removes a class; the last class takes its position.
-    pub(super) fn remove(&mut self, at: usize) {
+    pub(crate) fn remove(&mut self, at: usize) {
         let class = self.list.swap_remove(at);
         let Some(index) = &mut self.index else { return };
         if self.list.len() <= INDEXED_DOWN_TO {
@@ -140,7 +140,7 @@ impl ItemClasses {
         }
     }
 
-    pub(super) fn has(&self, payload_source: PayloadSource) -> bool {
+    pub(crate) fn has(&self, payload_source: PayloadSource) -> bool {
         match &self.index {
             None => {
                 let mut sources = self
@@ -155,7 +155,7 @@ impl ItemClasses {
 
     /// Removes from `fields` the fields that no class has; only fields in `gone` are checked.
     /// Returns `true` if any field was removed.
-    pub(super) fn narrow(&self, fields: &mut FieldSet, gone: &FieldSet) -> bool {
+    pub(crate) fn narrow(&self, fields: &mut FieldSet, gone: &FieldSet) -> bool {
         let wants = |field| match &self.index {
             Some(index) => index.wanting.get(field).is_some_and(|count| *count > 0),
             None => {

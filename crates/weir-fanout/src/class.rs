@@ -17,30 +17,30 @@ use super::work::visit;
 
 /// Subscribers that receive identical bytes.
 #[derive(Debug)]
-pub(super) struct FrameClass {
-    pub(super) schema: Arc<FieldSchema>,
-    pub(super) sub_id: u32,
-    pub(super) position: u32,
-    pub(super) delivery: DeliveryMode,
+pub(crate) struct FrameClass {
+    pub(crate) schema: Arc<FieldSchema>,
+    pub(crate) sub_id: u32,
+    pub(crate) position: u32,
+    pub(crate) delivery: DeliveryMode,
     /// Diffs of the class; `None` if its members accept none.
-    pub(super) diffs: Option<Box<ClassDiffs>>,
-    pub(super) members: Vec<ClassMember>,
+    pub(crate) diffs: Option<Box<ClassDiffs>>,
+    pub(crate) members: Vec<ClassMember>,
     /// Member at which the next fan-out starts, so that no client is always last.
-    pub(super) start: usize,
+    pub(crate) start: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct ClassDiffs {
-    pub(super) options: Arc<DiffOptions>,
+pub(crate) struct ClassDiffs {
+    pub(crate) options: Arc<DiffOptions>,
     /// Positions, from 0, of fields of which some member may have received a JSON Patch, so that
     /// they may not get a TLCP-diff. Positions are never removed, because members may have received
     /// values of different updates. It is a cell because the class is borrowed while its members
     /// change.
-    pub(super) patched: RefCell<FieldSet>,
+    pub(crate) patched: RefCell<FieldSet>,
 }
 
 impl ClassDiffs {
-    pub(super) fn new(options: &Arc<DiffOptions>) -> Self {
+    pub(crate) fn new(options: &Arc<DiffOptions>) -> Self {
         Self {
             options: Arc::clone(options),
             patched: RefCell::new(FieldSet::empty()),
@@ -48,30 +48,36 @@ impl ClassDiffs {
     }
 }
 
+/// Identity of a frame class within an item.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ClassKey<'a> {
-    pub(super) schema: &'a Arc<FieldSchema>,
-    pub(super) sub_id: u32,
-    pub(super) position: u32,
-    pub(super) delivery: DeliveryMode,
-    pub(super) diffs: Option<&'a Arc<DiffOptions>>,
+pub struct ClassKey<'a> {
+    /// Fields of the subscription.
+    pub schema: &'a Arc<FieldSchema>,
+    /// Number of the subscription within its session.
+    pub sub_id: u32,
+    /// Position of the item in the subscription, from 1.
+    pub position: u32,
+    /// Updates that the subscriber receives.
+    pub delivery: DeliveryMode,
+    /// Diffs that the client accepts; `None` means no diffs.
+    pub diffs: Option<&'a Arc<DiffOptions>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ClassMember {
-    pub(super) session: SessionKey,
-    pub(super) state: MemberState,
-    pub(super) has_frequency_limit: bool,
+pub(crate) struct ClassMember {
+    pub(crate) session: SessionKey,
+    pub(crate) state: MemberState,
+    pub(crate) has_frequency_limit: bool,
     /// `true` while the snapshot is incomplete: values that are not known yet, or the end of the
     /// snapshot of rows.
-    pub(super) awaits_snapshot: bool,
+    pub(crate) awaits_snapshot: bool,
     /// `true` if the rows were sent again while rows of a worker were outstanding: the member needs
     /// these too, although it may have requested no snapshot.
-    pub(super) awaits_rows: bool,
+    pub(crate) awaits_rows: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MemberState {
+pub(crate) enum MemberState {
     /// Nothing to which a delta could refer: the next update is sent with all fields.
     New,
     /// The last update, so that a delta can be sent.
@@ -84,7 +90,7 @@ impl ClassMember {
     /// Returns `true` if the member receives a backfill. `changes` is `true` if the backfill
     /// changes values that members may have received. A member that does not receive a row gets the
     /// next update with all fields, because its last values differ from those of the class.
-    pub(super) fn wants_backfill(&mut self, delivery: DeliveryMode, changes: bool) -> bool {
+    pub(crate) fn wants_backfill(&mut self, delivery: DeliveryMode, changes: bool) -> bool {
         if self.awaits_rows {
             return true;
         }
@@ -101,7 +107,7 @@ impl ClassMember {
 }
 
 impl FrameClass {
-    pub(super) fn new(key: ClassKey<'_>) -> Self {
+    pub(crate) fn new(key: ClassKey<'_>) -> Self {
         Self {
             schema: Arc::clone(key.schema),
             sub_id: key.sub_id,
@@ -113,11 +119,11 @@ impl FrameClass {
         }
     }
 
-    pub(super) fn at(&self) -> ItemAt {
+    pub(crate) fn at(&self) -> ItemAt {
         (self.sub_id, self.position)
     }
 
-    pub(super) fn key(&self) -> ClassKey<'_> {
+    pub(crate) fn key(&self) -> ClassKey<'_> {
         ClassKey {
             schema: &self.schema,
             sub_id: self.sub_id,
@@ -127,7 +133,7 @@ impl FrameClass {
         }
     }
 
-    pub(super) fn is(&self, key: ClassKey<'_>) -> bool {
+    pub(crate) fn is(&self, key: ClassKey<'_>) -> bool {
         visit();
         self.sub_id == key.sub_id
             && self.position == key.position
@@ -141,11 +147,22 @@ impl FrameClass {
 
     /// Makes the next update a full one for all members. An update without all fields of this class
     /// was skipped, so the members have not received the item's last update.
-    pub(super) fn require_full(&mut self) {
+    pub(crate) fn require_full(&mut self) {
         for member in &mut self.members {
             if member.state == MemberState::UpToDate {
                 member.state = MemberState::New;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With its connection and its places in the item table, a session must stay below 1 KiB.
+    #[test]
+    fn class_member_stays_small() {
+        assert_eq!(size_of::<ClassMember>(), 12);
     }
 }

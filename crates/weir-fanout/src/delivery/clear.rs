@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use super::Delivery;
+use crate::delivery_mode::PayloadSource;
+use crate::encode::ItemNotice;
 use crate::interest::ItemKey;
-use crate::shard::delivery_mode::PayloadSource;
-use crate::shard::encode::ItemNotice;
-use crate::shard::item_table::ItemTable;
-use crate::shard::output::{Output, SessionTable};
+use crate::item_table::ItemTable;
+use crate::output::{Output, SessionTable};
 
 impl Delivery {
     /// Clears an item and notifies its subscribers: in mode MERGE all values become null, in modes
     /// DISTINCT and COMMAND the snapshot is cleared.
     ///
     /// Connections with snapshots allow one mode only, so all classes of the item are of it.
-    pub(in crate::shard) fn clear<O: Output>(
+    pub fn clear<O: Output>(
         &mut self,
         output: &mut O,
         sessions: &mut impl SessionTable<O::Session>,

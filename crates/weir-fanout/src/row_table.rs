@@ -11,17 +11,20 @@ use weir_mapping::{CommandEvent, FieldSet, FieldValue, FrozenValues, RowCommand}
 
 use crate::interest::{ItemKey, RowInterest, RowTableConfig};
 
+/// Counters of row tables.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RowTableCounters {
-    pub(crate) stored: u64,
+pub struct RowTableCounters {
+    /// Rows stored now.
+    pub stored: u64,
     /// Updates of rows that were not stored because the table was full.
-    pub(crate) not_stored: u64,
+    pub not_stored: u64,
     /// Records without effect: rejected by the command mode, or about unknown rows.
-    pub(crate) rejected: u64,
+    pub rejected: u64,
 }
 
+/// Rows of one item.
 #[derive(Debug)]
-pub(crate) struct RowTable {
+pub struct RowTable {
     rules: RowTableConfig,
     /// Fields that every row has been read with.
     fields: FieldSet,
@@ -70,13 +73,15 @@ pub(crate) struct RowChange {
 
 /// Rows of an item that one worker had stored before the interest of a shard began.
 #[derive(Debug)]
-pub(crate) struct RowBackfill {
-    pub(crate) item: ItemKey,
+pub struct RowBackfill {
+    /// Item of the shard that sent the interest.
+    pub item: ItemKey,
     /// Generation of the interest to which this is the response.
-    pub(crate) generation: u32,
-    pub(crate) rows: Vec<Arc<FrozenValues>>,
+    pub generation: u32,
+    /// Values of the rows in the order of their ADD.
+    pub rows: Vec<Arc<FrozenValues>>,
     /// `true` if the snapshot is not complete yet.
-    pub(crate) in_snapshot: bool,
+    pub in_snapshot: bool,
 }
 
 /// A row from before the table was created.
@@ -89,7 +94,7 @@ pub(crate) struct BackfilledRow {
 
 impl RowTable {
     /// Creates an empty table. Records of which not all of `fields` were read are ignored.
-    pub(crate) fn new(rules: RowTableConfig, fields: FieldSet) -> Self {
+    pub fn new(rules: RowTableConfig, fields: FieldSet) -> Self {
         Self {
             rules,
             fields,
@@ -140,11 +145,12 @@ impl RowTable {
     }
 
     /// Returns the values of the rows in the order of their ADD.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<FrozenValues>> {
+    pub fn values(&self) -> impl Iterator<Item = &Arc<FrozenValues>> {
         self.rows.values().map(|row| &row.values)
     }
 
-    pub(crate) fn in_snapshot(&self) -> bool {
+    /// Returns `true` if more rows of the snapshot may follow.
+    pub fn in_snapshot(&self) -> bool {
         self.in_snapshot || self.pending_workers > 0
     }
 
@@ -171,7 +177,7 @@ impl RowTable {
     }
 
     /// Applies an update for which no subscriber waits here.
-    pub(crate) fn store(&mut self, event: &Arc<FrozenValues>, extracted: &FieldSet) {
+    pub fn store(&mut self, event: &Arc<FrozenValues>, extracted: &FieldSet) {
         self.advance(event, extracted, &mut RowTableCounters::default());
     }
 

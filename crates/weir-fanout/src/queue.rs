@@ -16,7 +16,7 @@ use super::work::visit;
 const ENTRY_BYTES: usize = 64;
 
 #[derive(Debug)]
-pub(super) enum QueuedUpdate {
+pub(crate) enum QueuedUpdate {
     /// Update of the snapshot; exempt from the frequency limit and never dropped.
     Snapshot(Arc<FrozenValues>),
     Update(Arc<FrozenValues>),
@@ -37,7 +37,7 @@ pub(super) enum QueuedUpdate {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct UpdateQueue {
+pub(crate) struct UpdateQueue {
     delivery: DeliveryMode,
     updates_max: usize,
     entries: VecDeque<QueuedUpdate>,
@@ -64,12 +64,12 @@ pub(super) struct UpdateQueue {
 
 /// Updates that were not queued unchanged.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OverflowCounts {
+pub(crate) struct OverflowCounts {
     /// Merged into a newer or older one.
-    pub(super) conflated: u64,
-    pub(super) dropped: u64,
+    pub(crate) conflated: u64,
+    pub(crate) dropped: u64,
     /// Lost; reported to the client.
-    pub(super) lost: u64,
+    pub(crate) lost: u64,
 }
 
 impl OverflowCounts {
@@ -94,7 +94,7 @@ fn cost(values: &FrozenValues) -> usize {
 
 impl UpdateQueue {
     /// Creates a queue for at most `updates_max` updates, if the delivery mode has such a limit.
-    pub(super) fn new(delivery: DeliveryMode, updates_max: usize) -> Self {
+    pub(crate) fn new(delivery: DeliveryMode, updates_max: usize) -> Self {
         Self {
             delivery,
             updates_max: updates_max.max(1),
@@ -102,29 +102,29 @@ impl UpdateQueue {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<&QueuedUpdate> {
+    pub(crate) fn get(&self, index: usize) -> Option<&QueuedUpdate> {
         self.entries.get(index)
     }
 
-    pub(super) fn push_snapshot(&mut self, values: Arc<FrozenValues>) {
+    pub(crate) fn push_snapshot(&mut self, values: Arc<FrozenValues>) {
         self.entries.push_back(QueuedUpdate::Snapshot(values));
     }
 
     /// Allows `updates_max` further snapshot updates at the front.
-    pub(super) fn reserve_backfill(&mut self, updates_max: usize) {
+    pub(crate) fn reserve_backfill(&mut self, updates_max: usize) {
         self.backfill_max = updates_max;
     }
 
     /// Inserts a snapshot update before the others, unless the allowance is used up.
-    pub(super) fn push_backfill(&mut self, values: &Arc<FrozenValues>) {
+    pub(crate) fn push_backfill(&mut self, values: &Arc<FrozenValues>) {
         if self.backfill_max > 0 {
             self.backfill_max -= 1;
             self.entries
@@ -134,11 +134,11 @@ impl UpdateQueue {
         }
     }
 
-    pub(super) fn push_snapshot_row(&mut self, key: Arc<str>, values: Arc<FrozenValues>) {
+    pub(crate) fn push_snapshot_row(&mut self, key: Arc<str>, values: Arc<FrozenValues>) {
         self.append_row(key, RowCommand::Add, values, 0);
     }
 
-    pub(super) fn push_end(&mut self) {
+    pub(crate) fn push_end(&mut self) {
         match self.resync_pending {
             true => self.end_pending = true,
             false => self.entries.push_back(QueuedUpdate::EndOfSnapshot),
@@ -147,7 +147,7 @@ impl UpdateQueue {
 
     /// Records that all rows were removed, and drops the queued updates of rows. Updates that are
     /// not of rows stay queued.
-    pub(super) fn push_clear(&mut self) {
+    pub(crate) fn push_clear(&mut self) {
         if self.delivery.payload_source() != PayloadSource::Row {
             return self.entries.push_back(QueuedUpdate::Clear);
         }
@@ -166,7 +166,7 @@ impl UpdateQueue {
     }
 
     /// Appends an update, in modes other than COMMAND. `bytes_max` is the limit of this queue.
-    pub(super) fn push(&mut self, values: &Arc<FrozenValues>, bytes_max: usize) -> OverflowCounts {
+    pub(crate) fn push(&mut self, values: &Arc<FrozenValues>, bytes_max: usize) -> OverflowCounts {
         let is_full = self.updates > 0 && self.bytes + cost(values) > bytes_max;
         match self.delivery {
             DeliveryMode::List => {
@@ -209,7 +209,7 @@ impl UpdateQueue {
     }
 
     /// Appends a row change. `bytes_max` is the limit of this queue.
-    pub(super) fn push_row(&mut self, change: &RowChange, bytes_max: usize) -> OverflowCounts {
+    pub(crate) fn push_row(&mut self, change: &RowChange, bytes_max: usize) -> OverflowCounts {
         if self.resync_pending {
             self.add_loss(1);
             return OverflowCounts::lost(1);
@@ -279,12 +279,12 @@ impl UpdateQueue {
     }
 
     /// Returns `true` if the whole table must be sent again, by [`Self::resync`].
-    pub(super) fn needs_resync(&self) -> bool {
+    pub(crate) fn needs_resync(&self) -> bool {
         self.resync_pending
     }
 
     /// Queues the whole table in place of the lost changes.
-    pub(super) fn resync(&mut self, rows: impl Iterator<Item = (Arc<str>, Arc<FrozenValues>)>) {
+    pub(crate) fn resync(&mut self, rows: impl Iterator<Item = (Arc<str>, Arc<FrozenValues>)>) {
         self.resync_pending = false;
         self.entries.push_back(QueuedUpdate::Clear);
         for (key, values) in rows {
@@ -295,7 +295,7 @@ impl UpdateQueue {
         }
     }
 
-    pub(super) fn take(&mut self, index: usize) {
+    pub(crate) fn take(&mut self, index: usize) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
@@ -319,7 +319,7 @@ impl UpdateQueue {
 
     /// Returns the index of the next entry to send: a delayed entry that is due, otherwise the
     /// first one that was never delayed.
-    pub(super) fn next(&mut self, now_ms: u64) -> Option<usize> {
+    pub(crate) fn next(&mut self, now_ms: u64) -> Option<usize> {
         self.skip_removed();
         if let Some(Reverse((at_ms, number))) = self.delayed.peek() {
             if *at_ms <= now_ms {
@@ -338,7 +338,7 @@ impl UpdateQueue {
     }
 
     /// Delays the entry that [`Self::next`] has returned until `at_ms`.
-    pub(super) fn delay(&mut self, index: usize, at_ms: u64) {
+    pub(crate) fn delay(&mut self, index: usize, at_ms: u64) {
         let number = self.first + index as u64;
         match number < self.undelayed_from {
             true => drop(self.delayed.pop()),
@@ -348,14 +348,14 @@ impl UpdateQueue {
     }
 
     /// Returns the time from which the first delayed entry may be sent.
-    pub(super) fn next_delayed_ms(&mut self) -> u64 {
+    pub(crate) fn next_delayed_ms(&mut self) -> u64 {
         self.skip_removed();
         let next = self.delayed.peek();
         next.map_or(u64::MAX, |Reverse((at_ms, _))| *at_ms)
     }
 
     /// Makes all delayed entries due, after a change of the frequency limit.
-    pub(super) fn retry_delayed(&mut self) {
+    pub(crate) fn retry_delayed(&mut self) {
         self.undelayed_from = self.first;
         self.delayed.clear();
     }
@@ -372,7 +372,7 @@ impl UpdateQueue {
     }
 
     /// Drops removed entries at the front. Returns `true` if the queue is empty.
-    pub(super) fn trim(&mut self) -> bool {
+    pub(crate) fn trim(&mut self) -> bool {
         while let Some(QueuedUpdate::Removed) = self.entries.front() {
             visit();
             self.entries.pop_front();

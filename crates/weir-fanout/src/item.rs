@@ -14,27 +14,28 @@ use super::schema::FieldSchema;
 use crate::interest::{HistoryInterest, ItemInterest, ItemKey, RowInterest};
 
 /// Identity of an item: the number of the Kafka connection and the canonical name.
-pub(super) type ItemName = (u16, Arc<str>);
+pub type ItemName = (u16, Arc<str>);
 
+/// An item with its subscribers and values.
 #[derive(Debug, Default)]
-pub(super) struct Item {
-    pub(super) name: ItemName,
-    pub(super) epoch: u32,
+pub struct Item {
+    pub(crate) name: ItemName,
+    pub(crate) epoch: u32,
     /// Fields that ingest extracts; a superset of the fields of all classes.
-    pub(super) fields: FieldSet,
+    pub(crate) fields: FieldSet,
     /// Last update, which up-to-date subscribers to events have received.
     last: Option<Arc<FrozenValues>>,
     /// Current values: the last update merged over the earlier ones.
-    pub(super) state: Option<Arc<FrozenValues>>,
+    pub(crate) state: Option<Arc<FrozenValues>>,
     /// Fields whose current values are known.
-    pub(super) known: Arc<FieldSet>,
-    pub(super) classes: ItemClasses,
+    pub(crate) known: Arc<FieldSet>,
+    pub(crate) classes: ItemClasses,
     /// Row table and history, which only some modes need.
-    pub(super) retained: Option<Box<ItemHistory>>,
+    pub(crate) retained: Option<Box<ItemHistory>>,
 }
 
 impl Item {
-    pub(super) fn new(name: &ItemName, epoch: u32) -> Self {
+    pub(crate) fn new(name: &ItemName, epoch: u32) -> Self {
         Self {
             name: name.clone(),
             epoch,
@@ -44,7 +45,7 @@ impl Item {
 
     /// Adds extracted fields; returns `false` if all were extracted already. The current values of
     /// new fields are unknown, because records in transit may lack them.
-    pub(super) fn widen(&mut self, wanted: &FieldSet) -> bool {
+    pub(crate) fn widen(&mut self, wanted: &FieldSet) -> bool {
         if wanted.is_subset(&self.fields) {
             return false;
         }
@@ -55,7 +56,7 @@ impl Item {
     }
 
     /// Returns the current interest in the item, which is in this slot.
-    pub(super) fn interest(&self, slot: u32) -> ItemInterest {
+    pub(crate) fn interest(&self, slot: u32) -> ItemInterest {
         let (rows, history) = self.retention();
         let epoch = self.epoch;
         ItemInterest {
@@ -66,14 +67,14 @@ impl Item {
         }
     }
 
-    pub(super) fn retention(&self) -> (Option<RowInterest>, Option<HistoryInterest>) {
+    pub(crate) fn retention(&self) -> (Option<RowInterest>, Option<HistoryInterest>) {
         let history = self.history().and_then(UpdateHistory::interest);
         (self.table().map(RowTable::interest), history)
     }
 
     /// Starts to store what a subscriber needs; existing data is retained. Returns `true` if
     /// workers must send earlier data.
-    pub(super) fn retain(
+    pub(crate) fn retain(
         &mut self,
         keep: Retention,
         schema: &FieldSchema,
@@ -100,7 +101,7 @@ impl Item {
 
     /// Removes the row table and the history if no class needs them. Returns the number of removed
     /// rows.
-    pub(super) fn remove_unneeded(&mut self) -> usize {
+    pub(crate) fn remove_unneeded(&mut self) -> usize {
         let (events, rows) = (
             self.classes.has(PayloadSource::Event),
             self.classes.has(PayloadSource::Row),
@@ -118,11 +119,11 @@ impl Item {
         table.map_or(0, |table| table.len())
     }
 
-    pub(super) fn class_mut(&mut self, key: ClassKey<'_>) -> Option<&mut FrameClass> {
+    pub(crate) fn class_mut(&mut self, key: ClassKey<'_>) -> Option<&mut FrameClass> {
         self.table_and_class_mut(key).1
     }
 
-    pub(super) fn table_and_class_mut(
+    pub(crate) fn table_and_class_mut(
         &mut self,
         key: ClassKey<'_>,
     ) -> (Option<&RowTable>, Option<&mut FrameClass>) {
@@ -137,7 +138,7 @@ impl Item {
     /// A field that was read but is not in the record keeps its value. The same holds for a field
     /// that this shard needs and a worker has not read, because it does not know the interest yet.
     /// All other fields become unknown.
-    pub(super) fn advance(
+    pub(crate) fn advance(
         &mut self,
         event: Arc<FrozenValues>,
         extracted: &Arc<FieldSet>,
@@ -162,7 +163,7 @@ impl Item {
     }
 
     /// Forgets the rows and the stored updates. Returns the number of rows.
-    pub(super) fn clear_retained(&mut self) -> usize {
+    pub(crate) fn clear_retained(&mut self) -> usize {
         let Some(retained) = &mut self.retained else {
             return 0;
         };
@@ -171,31 +172,32 @@ impl Item {
     }
 
     /// Returns an update that sets all known values to null; `None` if no value is known.
-    pub(super) fn null_update(&self) -> Option<Arc<FrozenValues>> {
+    pub(crate) fn null_update(&self) -> Option<Arc<FrozenValues>> {
         let state = self.state.as_ref()?;
         let nulls = state.map(state.len(), |_, _| FieldValue::Null)?;
         Some(Arc::new(nulls))
     }
 
     /// Returns `true` if rows of a worker for this generation of the row table are outstanding.
-    pub(super) fn awaits_rows(&self, generation: u32) -> bool {
+    pub fn awaits_rows(&self, generation: u32) -> bool {
         let table = self.table();
         table.is_some_and(|table| table.awaits_backfill(generation))
     }
 
     /// Returns `true` if updates of a worker for this generation of the history are outstanding.
-    pub(super) fn awaits_history(&self, generation: u32) -> bool {
+    pub fn awaits_history(&self, generation: u32) -> bool {
         let history = self.history();
         history.is_some_and(|history| history.awaits_backfill(generation))
     }
 
-    pub(super) fn has_all_values(&self) -> bool {
+    /// Returns `true` if the current values of all needed fields are known.
+    pub fn has_all_values(&self) -> bool {
         self.state.is_some() && self.fields.is_subset(&self.known)
     }
 
     /// Adds values that are not an update, as far as they are unknown. Known values may be newer,
     /// if several workers read the item's records.
-    pub(super) fn backfill(
+    pub(crate) fn backfill(
         &mut self,
         values: Arc<FrozenValues>,
         fields: &Arc<FieldSet>,
@@ -249,7 +251,7 @@ impl Item {
     }
 
     /// Returns the values that up-to-date members with this payload source have received.
-    pub(super) fn last(&self, payload_source: PayloadSource) -> Option<&Arc<FrozenValues>> {
+    pub(crate) fn last(&self, payload_source: PayloadSource) -> Option<&Arc<FrozenValues>> {
         match payload_source {
             PayloadSource::Event => self.last.as_ref(),
             PayloadSource::State => self.state.as_ref(),
@@ -257,20 +259,20 @@ impl Item {
         }
     }
 
-    pub(super) fn table(&self) -> Option<&RowTable> {
+    pub(crate) fn table(&self) -> Option<&RowTable> {
         self.retained.as_ref()?.table.as_ref()
     }
 
-    pub(super) fn table_mut(&mut self) -> Option<&mut RowTable> {
+    pub(crate) fn table_mut(&mut self) -> Option<&mut RowTable> {
         self.retained.as_mut()?.table.as_mut()
     }
 
-    pub(super) fn history(&self) -> Option<&UpdateHistory> {
+    pub(crate) fn history(&self) -> Option<&UpdateHistory> {
         self.retained.as_ref().map(|retained| &retained.history)
     }
 
     /// Returns the current values if they are known for all fields of a schema.
-    pub(super) fn snapshot(&self, schema: &FieldSchema) -> Option<&Arc<FrozenValues>> {
+    pub(crate) fn snapshot(&self, schema: &FieldSchema) -> Option<&Arc<FrozenValues>> {
         let is_known = schema.wanted().is_subset(&self.known);
         self.state.as_ref().filter(|_| is_known)
     }
@@ -278,32 +280,32 @@ impl Item {
 
 /// State change of an item: the values that subscribers receive, and those they received before.
 #[derive(Debug)]
-pub(super) struct Transition {
-    pub(super) event: Arc<FrozenValues>,
-    pub(super) event_before: Option<Arc<FrozenValues>>,
-    pub(super) state: Arc<FrozenValues>,
-    pub(super) state_before: Option<Arc<FrozenValues>>,
-    pub(super) row: Option<RowStep>,
+pub(crate) struct Transition {
+    pub(crate) event: Arc<FrozenValues>,
+    pub(crate) event_before: Option<Arc<FrozenValues>>,
+    pub(crate) state: Arc<FrozenValues>,
+    pub(crate) state_before: Option<Arc<FrozenValues>>,
+    pub(crate) row: Option<RowStep>,
 }
 
 /// A transition as seen by the subscribers of one delivery mode.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Emission<'a> {
+pub(crate) struct Emission<'a> {
     /// Values of up-to-date members after the transition.
-    pub(super) values: &'a Arc<FrozenValues>,
+    pub(crate) values: &'a Arc<FrozenValues>,
     /// Values of up-to-date members before the transition.
-    pub(super) before: Option<&'a Arc<FrozenValues>>,
+    pub(crate) before: Option<&'a Arc<FrozenValues>>,
     /// Values for members that are not up to date.
-    pub(super) whole: &'a Arc<FrozenValues>,
-    pub(super) row: Option<&'a RowChange>,
+    pub(crate) whole: &'a Arc<FrozenValues>,
+    pub(crate) row: Option<&'a RowChange>,
     /// `false` for a backfill. It goes only to members that wait for their snapshot, and to members
     /// whose values it changes.
-    pub(super) is_live: bool,
+    pub(crate) is_live: bool,
 }
 
 impl Transition {
     /// Returns what the subscribers of a delivery mode receive; `None` if that is nothing.
-    pub(super) fn emission(&self, delivery: DeliveryMode) -> Option<Emission<'_>> {
+    pub(crate) fn emission(&self, delivery: DeliveryMode) -> Option<Emission<'_>> {
         let (values, before) = match delivery.payload_source() {
             PayloadSource::Event => (&self.event, self.event_before.as_ref()),
             PayloadSource::State => (&self.state, self.state_before.as_ref()),
@@ -325,14 +327,14 @@ impl Transition {
 }
 
 impl<'a> Emission<'a> {
-    pub(super) fn as_backfill(self) -> Self {
+    pub(crate) fn as_backfill(self) -> Self {
         Self {
             is_live: false,
             ..self
         }
     }
 
-    pub(super) fn of_row(change: &'a RowChange) -> Self {
+    pub(crate) fn of_row(change: &'a RowChange) -> Self {
         Self {
             values: &change.values,
             before: change.before.as_ref(),
@@ -342,7 +344,7 @@ impl<'a> Emission<'a> {
         }
     }
 
-    pub(super) fn frequency_scope(&self) -> FrequencyScope<'a> {
+    pub(crate) fn frequency_scope(&self) -> FrequencyScope<'a> {
         match self.row {
             Some(change) => FrequencyScope::row(&change.key, change.command),
             None => FrequencyScope::Item,

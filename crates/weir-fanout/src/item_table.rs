@@ -13,62 +13,74 @@ use super::keys::{MemberSlot, SessionKey};
 use super::row_table::{BackfilledRow, RowBackfill, RowTableCounters};
 use crate::interest::{InterestChange, ItemInterest, ItemKey};
 
+/// Items of a shard, by slot and by name.
 #[derive(Debug, Default)]
-pub(super) struct ItemTable {
+pub struct ItemTable {
     items: Slab<Item>,
     by_name: HashMap<ItemName, u32>,
     /// Next epoch. Two items that use the same slot in succession have different epochs.
     epoch: u32,
     /// Number of the last row table or history that was created.
     generation: u32,
-    pub(super) size: TableSize,
-    pub(super) rows: RowTableCounters,
+    /// Sizes from which the memory of the table is estimated.
+    pub size: TableSize,
+    /// Counters of all row tables.
+    pub rows: RowTableCounters,
 }
 
 /// Sizes of an item table, from which its memory is estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct TableSize {
-    pub(super) classes: usize,
-    pub(super) members: usize,
-    pub(super) name_bytes: usize,
+pub struct TableSize {
+    /// Frame classes of all items.
+    pub classes: usize,
+    /// Subscribers of all items.
+    pub members: usize,
+    /// Bytes of all item names.
+    pub name_bytes: usize,
 }
 
+/// Interest of a shard that has grown.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct InterestUpdate {
-    pub(super) interest: ItemInterest,
-    pub(super) is_new: bool,
+pub struct InterestUpdate {
+    /// Current interest.
+    pub interest: ItemInterest,
+    /// `true` if the shard had no interest in the item before.
+    pub is_new: bool,
 }
 
+/// Effects of the removal of a subscriber.
 #[derive(Debug, Default)]
-pub(super) struct MemberRemoval {
+pub struct MemberRemoval {
     /// Session whose member slot of the same class moved to the removed one.
-    pub(super) moved: Option<SessionKey>,
+    pub moved: Option<SessionKey>,
     /// The item was removed with its last subscriber, or some of its fields are no longer needed.
-    pub(super) change: Option<(ItemName, InterestChange)>,
+    pub change: Option<(ItemName, InterestChange)>,
 }
 
+#[allow(clippy::len_without_is_empty, reason = "no caller needs it")]
 impl ItemTable {
-    pub(super) fn len(&self) -> usize {
+    /// Returns the number of items.
+    pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    pub(super) fn at_mut(&mut self, slot: u32) -> Option<&mut Item> {
+    pub(crate) fn at_mut(&mut self, slot: u32) -> Option<&mut Item> {
         self.items.get_mut(slot as usize)
     }
 
-    #[cfg(test)]
-    pub(super) fn get(&self, key: ItemKey) -> Option<&Item> {
+    /// Returns the item with this key, unless its slot is used by another item now.
+    pub fn get(&self, key: ItemKey) -> Option<&Item> {
         let item = self.items.get(key.slot as usize);
         item.filter(|item| item.epoch == key.epoch)
     }
 
     /// Returns the item with this key, unless its slot is used by another item now.
-    pub(super) fn get_mut(&mut self, key: ItemKey) -> Option<&mut Item> {
+    pub(crate) fn get_mut(&mut self, key: ItemKey) -> Option<&mut Item> {
         at_key(&mut self.items, key)
     }
 
     #[inline]
-    pub(super) fn advance(
+    pub(crate) fn advance(
         &mut self,
         key: ItemKey,
         update: Arc<FrozenValues>,
@@ -81,7 +93,7 @@ impl ItemTable {
 
     /// Stores the rows of one worker, if they are awaited. Returns the item, its changes, and
     /// whether the snapshot is complete now.
-    pub(super) fn backfill_rows(
+    pub(crate) fn backfill_rows(
         &mut self,
         backfill: &RowBackfill,
     ) -> Option<(&mut Item, Vec<BackfilledRow>, bool)> {
@@ -98,7 +110,7 @@ impl ItemTable {
     }
 
     /// Adds a subscriber. Returns the interest of the shard if it has grown.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         name: &ItemName,
         key: ClassKey<'_>,
@@ -136,7 +148,7 @@ impl ItemTable {
     }
 
     /// Returns `true` if the subscriber would exceed the limit of frame classes per item.
-    pub(super) fn is_full(&self, name: &ItemName, key: ClassKey<'_>, classes_max: usize) -> bool {
+    pub fn is_full(&self, name: &ItemName, key: ClassKey<'_>, classes_max: usize) -> bool {
         let slot = self.by_name.get(name);
         let item = slot.and_then(|slot| self.items.get(*slot as usize));
         item.is_some_and(|item| {
@@ -154,7 +166,7 @@ impl ItemTable {
     }
 
     /// Removes a subscriber in constant time: the last member of the class moves to its place.
-    pub(super) fn remove(&mut self, removed: MemberSlot, key: ClassKey<'_>) -> MemberRemoval {
+    pub fn remove(&mut self, removed: MemberSlot, key: ClassKey<'_>) -> MemberRemoval {
         let (slot, member) = (removed.slot as usize, removed.member as usize);
         let Some(item) = self.items.get_mut(slot) else {
             return MemberRemoval::default();
@@ -219,7 +231,7 @@ fn at_key(items: &mut Slab<Item>, key: ItemKey) -> Option<&mut Item> {
 }
 
 /// Returns `true` if a table of `capacity` entries should shrink to twice its `len`.
-pub(crate) fn shrinks(len: usize, capacity: usize) -> bool {
+pub fn shrinks(len: usize, capacity: usize) -> bool {
     capacity > 1_024 && len < capacity / 8
 }
 

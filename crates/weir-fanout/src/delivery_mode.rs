@@ -4,7 +4,7 @@ use weir_tlcp::request::{Add, BufferSize, Frequency, Mode};
 
 /// Updates that a subscriber receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(super) enum DeliveryMode {
+pub enum DeliveryMode {
     /// Every update as it was extracted (RAW; DISTINCT, `unfiltered`). An absent field is null.
     #[default]
     Events,
@@ -24,7 +24,7 @@ pub(super) enum DeliveryMode {
 
 /// Values from which the bytes of an update are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PayloadSource {
+pub(crate) enum PayloadSource {
     /// Values of the update.
     Event,
     /// Values of the item after the update.
@@ -33,8 +33,9 @@ pub(super) enum PayloadSource {
     Row,
 }
 
+/// Treatment of a frame while its client lags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QueuePolicy {
+pub enum QueuePolicy {
     /// The frame is queued as bytes as long as the send queue has capacity.
     Always,
     /// The values are queued in the backlog while the client lags.
@@ -42,7 +43,8 @@ pub(super) enum QueuePolicy {
 }
 
 impl DeliveryMode {
-    pub(super) fn of(add: &Add<'_>) -> Self {
+    /// Returns the delivery mode of a subscription request.
+    pub fn of(add: &Add<'_>) -> Self {
         let unfiltered = add.requested_max_frequency == Frequency::Unfiltered;
         let buffer = add.requested_buffer_size;
         let one = matches!(buffer, None | Some(BufferSize::Limited(0 | 1)));
@@ -57,7 +59,7 @@ impl DeliveryMode {
         }
     }
 
-    pub(super) fn payload_source(self) -> PayloadSource {
+    pub(crate) fn payload_source(self) -> PayloadSource {
         match self {
             Self::Events | Self::List => PayloadSource::Event,
             Self::States | Self::Newest | Self::Buffered => PayloadSource::State,
@@ -66,25 +68,25 @@ impl DeliveryMode {
     }
 
     /// Returns `true` if the end of a requested snapshot is sent. RAW has no snapshot at all.
-    pub(super) fn has_end_of_snapshot(self) -> bool {
+    pub fn has_end_of_snapshot(self) -> bool {
         self.payload_source() != PayloadSource::State
     }
 
     /// Returns the queue policy. Updates that may be merged or dropped are queued as values, not as
     /// bytes.
-    pub(super) fn queue_policy(self) -> QueuePolicy {
+    pub(crate) fn queue_policy(self) -> QueuePolicy {
         match self {
             Self::Events | Self::States | Self::AllRows => QueuePolicy::Always,
             Self::List | Self::Newest | Self::Buffered | Self::Rows => QueuePolicy::Deferrable,
         }
     }
 
-    pub(super) fn conflates_to_latest(self) -> bool {
+    pub(crate) fn conflates_to_latest(self) -> bool {
         self == Self::Newest
     }
 
     /// Returns `true` if updates that change nothing are sent.
-    pub(super) fn sends_unchanged(self) -> bool {
+    pub(crate) fn sends_unchanged(self) -> bool {
         !matches!(self, Self::Newest | Self::Buffered)
     }
 }
