@@ -34,6 +34,7 @@ impl<'a, F: SharedFrame> EncodedForms<'a, F> {
     }
 
     /// Returns the frame for a member in this state; `None` if there is nothing to send.
+    #[inline]
     pub(crate) fn get(&mut self, state: MemberState, encoder: &mut LineEncoder) -> Option<&F> {
         let (class, emission) = (self.class, self.emission);
         match emission.before.filter(|_| state == MemberState::UpToDate) {

@@ -31,6 +31,7 @@ impl<W: Wire> Output for ClientOutput<'_, W> {
         self.wire.set_timer(at_ms, SESSION_TIMERS);
     }
 
+    #[inline]
     fn send(
         &mut self,
         session: &mut SessionEntry,
@@ -69,6 +70,7 @@ impl SharedFrame for Frame {
 }
 
 impl SessionTable<SessionEntry> for Sessions {
+    #[inline]
     fn get_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
         self.get_mut(key)
     }

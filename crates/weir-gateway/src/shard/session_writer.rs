@@ -75,6 +75,7 @@ impl SessionWriter {
     ///
     /// A deferrable frame is not queued while the client lags; then the caller queues its values.
     /// No frame is queued if the queue is full or the connection is closed.
+    #[inline]
     pub(super) fn data(
         &mut self,
         wire: &mut impl Wire,
