@@ -47,9 +47,9 @@ pub trait SessionTable<S> {
 pub enum SendOutcome {
     /// The session receives the frame, now or when it is bound again.
     Queued,
-    /// The client lags: its updates must be queued as values.
+    /// The client lags, and the frame is deferrable: its values must be queued.
     Full,
-    /// The frame was not accepted, although it is not deferrable.
+    /// The send queue is full or the connection is closed; the client may bind again.
     Closed,
 }
 
@@ -74,8 +74,7 @@ pub trait Output {
         policy: QueuePolicy,
     ) -> SendOutcome;
 
-    /// Makes the shard call [`crate::Delivery::catch_up`] when the session accepts frames
-    /// again.
+    /// Makes the shard call [`crate::Delivery::catch_up`] when the session accepts frames again.
     fn notify_writable(&mut self, session: &Self::Session);
 
     /// Reports a frame of this length that is too long for its client.
