@@ -30,6 +30,8 @@ pub use crate::simulator::SimulatorConfig;
 use crate::tls::{TlsConfig, TlsFiles};
 
 const DEFAULT_SET: &str = "KafkaConnector";
+/// Sessions up to which one event loop costs less than two (bench/runs, plan `broadcast`).
+const EVENT_LOOP_SESSIONS: usize = 1_000;
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8080);
 const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8090);
 
@@ -45,6 +47,8 @@ pub struct GatewayConfig {
     pub(crate) watchdog: WatchdogConfig,
     /// Number of event loops; default one per core.
     pub event_loops: usize,
+    /// Number of sessions that an event loop takes before the next one takes any; default 1,000.
+    pub event_loop_sessions: usize,
     /// Adapter set name that clients send as `LS_adapter_set`.
     pub set_id: String,
     /// Kafka connections.
@@ -153,6 +157,7 @@ pub struct CliOverrides {
 struct RawFile {
     listen: Option<SocketAddr>,
     event_loops: Option<usize>,
+    event_loop_sessions: Option<usize>,
     adapter_set: Option<String>,
     resume_delay_ms: Option<u64>,
     drain_timeout_ms: Option<u64>,
@@ -293,6 +298,7 @@ impl GatewayConfig {
             admin,
             watchdog: raw.watchdog,
             event_loops: event_loops.unwrap_or_else(cores),
+            event_loop_sessions: raw.event_loop_sessions.unwrap_or(EVENT_LOOP_SESSIONS),
             set_id: raw.adapter_set.unwrap_or_else(|| DEFAULT_SET.to_owned()),
             connections,
             clusters,
@@ -318,6 +324,9 @@ impl GatewayConfig {
         }
         if !(1..=1024).contains(&config.event_loops) {
             return Err(InvalidConfig::EventLoops(config.event_loops));
+        }
+        if config.event_loop_sessions == 0 {
+            return Err(InvalidConfig::EventLoopSessions);
         }
         if config.drain_spread_ms > 600_000 {
             return Err(InvalidConfig::DrainSpread(config.drain_spread_ms));

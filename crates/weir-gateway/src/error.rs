@@ -97,6 +97,8 @@ pub(crate) enum InvalidConfig {
     NoAdapterSet,
     #[error("event_loops = {0}: use 1 to 1024")]
     EventLoops(usize),
+    #[error("event_loop_sessions = 0: use at least 1")]
+    EventLoopSessions,
     #[error("drain_spread_ms = {0}: use at most 600000")]
     DrainSpread(u64),
     #[error("[kafka]: {0}")]

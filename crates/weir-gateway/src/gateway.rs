@@ -30,7 +30,7 @@ use crate::limits::GatewayLimits;
 use crate::listeners::{Listeners, client_addresses};
 use crate::memory_watch;
 use crate::metrics::{self, MetricSources, ShardMetrics};
-use crate::shard::{ACTIVITIES, Shard, ShardContext, ShardEvent};
+use crate::shard::{ACTIVITIES, Placement, Shard, ShardContext, ShardEvent};
 
 /// Capacity of a shard's inbox in events. At 16 bytes and a shared record per event the inbox is
 /// small. When it is full, ingest waits and the records stay in Kafka.
@@ -274,8 +274,18 @@ fn shard_context(config: &mut GatewayConfig) -> ShardContext {
         compression: config.compression,
         diff_bytes_per_second: config.diffs.budget_bytes_per_second,
         shards: config.event_loops,
+        placement: Placement::new(config.event_loops, event_loop_share(config)),
         peers: OnceLock::new(),
     }
+}
+
+/// Returns the number of sessions that a shard takes before the next one: as configured, unless its
+/// limits are lower.
+fn event_loop_share(config: &GatewayConfig) -> usize {
+    let (limits, shards) = (&config.limits, config.event_loops);
+    let connections = limits.connections_in_all(shards).div_ceil(shards);
+    let most = limits.sessions.div_ceil(shards).min(connections / 2);
+    config.event_loop_sessions.min(most).max(1)
 }
 
 type ShardParts = (

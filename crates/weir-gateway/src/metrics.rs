@@ -66,6 +66,8 @@ macro_rules! metrics {
 
 const SHARD_METRICS: &[MetricSpec<ShardCounters>] = metrics! {
     Gauge weir_gateway_sessions |c| c.sessions, "Open sessions.";
+    Gauge weir_gateway_event_loops_in_use |c| u64::from(c.sessions > 0),
+        "Event loops with sessions.";
     Gauge weir_gateway_websocket_streams |c| c.by_transport[0], "Sessions with a WebSocket stream.";
     Gauge weir_gateway_http_streams |c| c.by_transport[1], "Sessions with an HTTP stream.";
     Gauge weir_gateway_websocket_polls |c| c.by_transport[2],

@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod client;
+pub mod cpu;
 pub mod descriptors;
 pub mod event_loop;
 pub mod http1;

@@ -69,11 +69,7 @@ pub(super) fn check(
         expected,
         "{came} after {took:.1} s"
     );
-    require!(
-        in_time(&attempt),
-        expected,
-        "{came} after {took:.1} s"
-    );
+    require!(in_time(&attempt), expected, "{came} after {took:.1} s");
     continues(session)
 }
 

@@ -8,6 +8,7 @@ use weir_tlcp::request::Mode;
 use weir_tlcp::server::SessionConfig;
 
 use super::event::ShardEvent;
+use super::placement::Placement;
 use super::session::AdapterSet;
 use crate::admission::Admission;
 use crate::compression::CompressionConfig;
@@ -29,6 +30,7 @@ pub(crate) struct ShardContext {
     /// Maximum number of value bytes that each shard compares per second.
     pub(crate) diff_bytes_per_second: u64,
     pub(crate) shards: usize,
+    pub(crate) placement: Placement,
     /// Mailboxes of the shards, set once all of them exist.
     pub(crate) peers: OnceLock<Vec<MailboxSender<ShardEvent>>>,
 }

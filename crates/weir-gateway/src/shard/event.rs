@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_fanout::{HistoryBackfill, ItemKey, RowBackfill};
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::Detached;
-use weir_tlcp::request::{BindSession, Request, SessionRef};
+use weir_tlcp::request::{BindSession, CreateSession, Request, SessionRef};
 
 use super::dialect::Dialect;
 use super::responses::RequestTransport;
@@ -67,10 +67,17 @@ pub(crate) struct ForwardedResponse {
     pub(super) lines: Vec<u8>,
 }
 
+/// A request that makes a connection the stream connection of a session.
+#[derive(Debug)]
+pub(crate) enum StreamRequest {
+    Create(CreateSession<'static>),
+    Bind(BindSession<'static>),
+}
+
 /// The request that makes a connection leave the shard.
 #[derive(Debug)]
 pub(crate) struct HandoverRequest {
-    pub(super) bind: BindSession<'static>,
+    pub(super) request: StreamRequest,
     pub(super) transport: RequestTransport,
     pub(super) dialect: Dialect,
 }

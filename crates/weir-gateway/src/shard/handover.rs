@@ -7,9 +7,9 @@ use weir_net::log::Truncated;
 use weir_net::server::{Detached, ServerIo};
 use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::{BindSession, StreamOptions, ToBoundedStatic as _};
-use weir_tlcp::server::{write_conerr, write_prog};
+use weir_tlcp::server::write_prog;
 
-use super::event::HandoverRequest;
+use super::event::{HandoverRequest, StreamRequest};
 use super::frame::Framing;
 use super::http;
 use super::requests::client_ip;
@@ -39,28 +39,45 @@ impl Shard {
         }
         let named = bind.session.as_ref();
         let remote = named.and_then(|id| self.forwarding.remote_shard(id));
-        let bound = match (self.check_stream(wire, responses), remote) {
-            (Err(refusal), _) => Err(refusal),
+        match (self.check_stream(wire, responses), remote) {
+            (Err(refusal), _) => responses.refuse(&refusal),
             (Ok(()), Some(shard)) => {
-                wire.detach(responses.conn);
-                let request = HandoverRequest {
-                    bind,
-                    transport: responses.transport.clone(),
-                    dialect: self.dialects.remove(responses.conn),
-                };
-                self.forwarding.handover = Some((shard, request));
-                return MessageOutcome::HandOver;
+                self.hand_over(wire, shard, StreamRequest::Bind(bind), responses)
             }
             (Ok(()), None) => self.attach(wire, &bind, responses),
+        }
+    }
+
+    /// Detaches the connection of a request, which another shard handles.
+    pub(super) fn hand_over(
+        &mut self,
+        wire: &mut impl Wire,
+        shard: u16,
+        request: StreamRequest,
+        responses: &ResponseBatch,
+    ) -> MessageOutcome {
+        wire.detach(responses.conn);
+        let request = HandoverRequest {
+            request,
+            transport: responses.transport.clone(),
+            dialect: self.dialects.remove(responses.conn),
         };
-        bound.unwrap_or_else(|(code, text)| {
-            write_conerr(&mut responses.lines, code, &text);
-            MessageOutcome::Respond
-        })
+        self.forwarding.handover = Some((shard, request));
+        MessageOutcome::HandOver
+    }
+
+    fn attach(
+        &mut self,
+        wire: &mut impl Wire,
+        bind: &BindSession<'_>,
+        responses: &mut ResponseBatch,
+    ) -> MessageOutcome {
+        let attached = self.try_attach(wire, bind, responses);
+        attached.unwrap_or_else(|refusal| responses.refuse(&refusal))
     }
 
     /// Binds a session of this shard to a connection.
-    fn attach(
+    fn try_attach(
         &mut self,
         wire: &mut impl Wire,
         bind: &BindSession<'_>,
@@ -177,7 +194,8 @@ impl Shard {
         outcome
     }
 
-    /// Takes over a connection from another shard and binds it to a session of this shard.
+    /// Takes over a connection from another shard and makes it the stream connection of a session
+    /// of this shard.
     pub(super) fn accept_handover(
         &mut self,
         io: &mut ServerIo,
@@ -188,7 +206,7 @@ impl Shard {
             return;
         };
         let HandoverRequest {
-            bind,
+            request,
             transport,
             dialect,
         } = request;
@@ -198,8 +216,11 @@ impl Shard {
         io.set_admission_id(conn, admission_id.unwrap_or(0));
         self.dialects.insert(conn, dialect);
         let mut responses = ResponseBatch::on(conn, transport, Vec::new());
-        if let Err((code, text)) = self.attach(io, &bind, &mut responses) {
-            write_conerr(&mut responses.lines, code, &text);
+        let outcome = match &request {
+            StreamRequest::Create(create) => self.create_here(io, create, &mut responses),
+            StreamRequest::Bind(bind) => self.attach(io, bind, &mut responses),
+        };
+        if outcome == MessageOutcome::Respond {
             http::send_response(io, conn, &responses.transport, responses.lines);
         }
     }

@@ -18,6 +18,7 @@ mod journal;
 mod lifecycle;
 #[cfg(test)]
 mod model;
+mod placement;
 mod requests;
 mod resolve;
 mod responses;
@@ -33,5 +34,6 @@ mod wire;
 
 pub(crate) use self::context::ShardContext;
 pub(crate) use self::event::ShardEvent;
+pub(crate) use self::placement::Placement;
 pub(crate) use self::session_writer::WriterCounters;
 pub(crate) use self::state::{ACTIVITIES, Shard};

@@ -10,11 +10,11 @@ use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{
     ControlOp, CreateSession, Request, ToBoundedStatic as _, parse_ws_message,
 };
-use weir_tlcp::server::{Session, SessionId, write_conerr, write_error, write_reqok, write_wsok};
+use weir_tlcp::server::{Session, SessionId, write_error, write_reqok, write_wsok};
 
 use super::admission::{NO_MEMORY, TOO_MANY};
 use super::clients::ITEMS_PER_ITERATION;
-use super::event::{ForwardedResponse, ShardEvent};
+use super::event::{ForwardedResponse, ShardEvent, StreamRequest};
 use super::http;
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused};
 use super::session::AdapterSet;
@@ -209,7 +209,28 @@ impl Shard {
         }
     }
 
+    /// Handles `create_session`, or has the shard handle it that gets the session.
     fn create(
+        &mut self,
+        wire: &mut impl Wire,
+        create: &CreateSession<'_>,
+        responses: &mut ResponseBatch,
+    ) -> MessageOutcome {
+        if let Err(refusal) = self.check_stream(wire, responses) {
+            self.clients.counters.sessions_refused += 1;
+            return responses.refuse(&refusal);
+        }
+        let own = self.clients.sessions.shard;
+        let shard = self.clients.shared.placement.select(own);
+        if shard == own {
+            return self.create_here(wire, create, responses);
+        }
+        let request = StreamRequest::Create(create.to_static());
+        self.hand_over(wire, shard, request, responses)
+    }
+
+    /// Creates a session in this shard.
+    pub(super) fn create_here(
         &mut self,
         wire: &mut impl Wire,
         create: &CreateSession<'_>,
@@ -229,18 +250,13 @@ impl Shard {
                 None => self.clients.discard_replaced(wire, old),
             }
         }
-        let opened = match self.check_stream(wire, responses) {
-            Ok(()) => self.open(wire, create, responses),
-            Err(refusal) => Err(refusal),
-        };
-        match opened {
+        match self.open(wire, create, responses) {
             Ok((key, notifications)) => {
                 self.connect(wire, key, &create.stream, &notifications, responses)
             }
-            Err((code, message)) => {
+            Err(refusal) => {
                 self.clients.counters.sessions_refused += 1;
-                write_conerr(&mut responses.lines, code, &message);
-                MessageOutcome::Respond
+                responses.refuse(&refusal)
             }
         }
     }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use weir_net::server::ConnId;
 use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::Request;
+use weir_tlcp::server::write_conerr;
 
 use super::frame::Framing;
 
@@ -55,6 +56,12 @@ impl ResponseBatch {
             lines,
             remote: Vec::new(),
         }
+    }
+
+    /// Adds the refusal of a session.
+    pub(super) fn refuse(&mut self, (code, text): &SessionRefusal) -> MessageOutcome {
+        write_conerr(&mut self.lines, *code, text);
+        MessageOutcome::Respond
     }
 }
 

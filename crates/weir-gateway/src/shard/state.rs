@@ -10,6 +10,7 @@ use super::clients::Clients;
 use super::context::ShardContext;
 use super::dialect::Dialects;
 use super::forwarding::Forwarding;
+use super::placement::BusyMeter;
 use crate::latency::PendingAges;
 use crate::metrics::ShardMetrics;
 
@@ -31,6 +32,7 @@ pub(crate) struct Shard {
     /// Updates of this flush round, whose delivery ages are not recorded yet.
     pub(super) ages: PendingAges,
     pub(super) metrics: Arc<ShardMetrics>,
+    pub(super) busy: BusyMeter,
     /// Buffer for the response lines of one message, reused.
     pub(super) response_buffer: Vec<u8>,
     /// Buffer for the data notifications caused by one request, reused.
@@ -45,6 +47,7 @@ impl Shard {
             dialects: Dialects::default(),
             ages: PendingAges::default(),
             metrics,
+            busy: BusyMeter::default(),
             response_buffer: Vec::new(),
             notifications: Vec::new(),
         }
@@ -70,6 +73,9 @@ impl Shard {
         clients.counters.writer = clients.writer.publish(io.now_ms());
         clients.counters.connections = io.connections() as u64;
         clients.counters.io = io.counters();
+        let is_busy = self.busy.is_busy(io.now_ms());
+        let (placement, shard) = (&clients.shared.placement, clients.sessions.shard);
+        placement.publish(shard, clients.sessions.len(), is_busy);
         self.metrics.publish(&clients.counters);
     }
 

@@ -17,7 +17,7 @@ use weir_tlcp::server::SessionConfig;
 
 use super::timers::{DRAIN_STEP, END_POLLS};
 use super::wire::Wire;
-use super::{Shard, ShardContext, http};
+use super::{Placement, Shard, ShardContext, http};
 use crate::cluster::Cluster;
 use crate::connection::KafkaConnection;
 use crate::limits::GatewayLimits;
@@ -214,6 +214,7 @@ impl TestEnv {
                 1,
             )),
             shards: 1,
+            placement: Placement::new(1, 1),
             peers: OnceLock::new(),
         });
         Self {

@@ -186,6 +186,8 @@ impl TestEnv {
         let loaded = GatewayConfig::load(adapters, Some(&file), &overrides, options);
         let mut config = loaded.expect("a valid configuration");
         config.drain_timeout_ms = 500;
+        // Sessions are spread from the second one on.
+        config.event_loop_sessions = 1;
         config
     }
 

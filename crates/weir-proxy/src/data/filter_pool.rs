@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use weir_net::cpu::thread_time;
 use weir_net::{MailboxSender, PostError};
 use weir_wire::WireError;
 
@@ -184,7 +184,7 @@ impl FilterPool {
         if task.cancelled.load(Ordering::Relaxed) {
             return (None, Duration::ZERO);
         }
-        let start = thread_cpu();
+        let start = thread_time();
         let batch_bytes = match only_new {
             true => NEW_FRAME_BATCH_BYTES,
             false => usize::MAX,
@@ -198,7 +198,7 @@ impl FilterPool {
             left,
         ));
         let step = work.advance(&task.filters, frame, buffers);
-        let used = thread_cpu().saturating_sub(start);
+        let used = thread_time().saturating_sub(start);
         work.count_cpu(used);
         if let Ok(WorkProgress::Paused) = step {
             return (Some(task), used);
@@ -247,13 +247,8 @@ fn finish(task: Task, error: Option<WireError>, buffers: &mut FilterBuffers) {
     }
 }
 
-fn thread_cpu() -> Duration {
-    Duration::from_micros(thread_cpu_us())
-}
-
 fn thread_cpu_us() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+    thread_time().as_micros() as u64
 }
 
 /// CPU time of one slice.

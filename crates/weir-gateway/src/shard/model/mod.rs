@@ -37,7 +37,7 @@ use self::want::{KINDS, SubscriptionKind, SubscriptionSpec};
 use self::wire::{MemoryWire, QUEUE_BYTES};
 use super::timers::SESSION_TIMERS;
 use super::wire::Wire;
-use super::{Shard, ShardContext, ShardEvent};
+use super::{Placement, Shard, ShardContext, ShardEvent};
 use crate::admission::{Admission, Origins};
 use crate::cluster::Cluster;
 use crate::compression::CompressionConfig;
@@ -127,6 +127,7 @@ impl TestEnv {
             },
             diff_bytes_per_second: u64::MAX,
             shards: 1 + usize::from(has_other_shard),
+            placement: Placement::new(1, 1),
             peers: OnceLock::new(),
         });
         let mut env = Self {
