@@ -93,8 +93,8 @@ impl UpdateHistory {
         self.pending_workers > 0 && self.generation == generation
     }
 
-    /// Adds the awaited response of one worker. When all workers have responded, returns the earlier
-    /// updates, oldest first.
+    /// Adds the awaited response of one worker. When all workers have responded, returns the
+    /// earlier updates, oldest first.
     pub(crate) fn note_backfill(&mut self, updates: Vec<PastUpdate>) -> Option<Vec<PastUpdate>> {
         self.pending_workers = self.pending_workers.saturating_sub(1);
         let mut clock_ms = i64::MIN;

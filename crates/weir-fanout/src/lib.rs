@@ -2,9 +2,9 @@
 //! receives of an update.
 //!
 //! [`Delivery`] encodes an update once per frame class and passes the frame to an [`Output`], or
-//! queues the values for a client that lags or has limits. The crate has no sockets, threads, clocks
-//! or logging. Sessions, connections and framing belong to the caller, which implements [`Output`],
-//! [`SessionTable`], [`Subscriber`] and [`SharedFrame`].
+//! queues the values for a client that lags or has limits. The crate has no sockets, threads,
+//! clocks or logging. Sessions, connections and framing belong to the caller, which implements
+//! [`Output`], [`SessionTable`], [`Subscriber`] and [`SharedFrame`].
 
 mod accepted_diffs;
 mod backlog;

@@ -60,8 +60,8 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Creates the delivery of a shard that queues at most `queue_bytes` per session and compares at
-    /// most `diff_bytes_per_second` of values.
+    /// Creates the delivery of a shard that queues at most `queue_bytes` per session and compares
+    /// at most `diff_bytes_per_second` of values.
     pub fn new(queue_bytes: usize, diff_bytes_per_second: u64) -> Self {
         Self {
             backlog: Backlog::new(queue_bytes),

@@ -1,5 +1,5 @@
-//! Tokens of a shard's timers. Other tokens are session keys, which are never this small or equal to
-//! [`SESSION_TIMERS`].
+//! Tokens of a shard's timers. Other tokens are session keys, which are never this small or equal
+//! to [`SESSION_TIMERS`].
 
 pub(super) const DRAIN_OVER: u64 = 0;
 pub(super) const DRAIN_STEP: u64 = 1;
