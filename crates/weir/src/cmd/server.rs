@@ -13,12 +13,10 @@ use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_
 use serde_json::Value;
 
 use crate::exit::{self, Exit, Failure, OrExit as _};
-use crate::signal;
+use crate::signal::{self, SignalPipe};
 
-/// Interval at which the stop flag and the server are checked before the server is ready.
+/// Interval at which a server is checked before it is ready. Afterwards only signals matter.
 const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The same interval afterwards. Each check takes as much CPU time as delivering a few records.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval at which a server that is not ready logs the reasons.
 const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -39,6 +37,7 @@ pub(super) trait Server {
 pub(super) struct Signals {
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
+    arrived: SignalPipe,
 }
 
 impl Signals {
@@ -48,6 +47,7 @@ impl Signals {
         Ok(Self {
             stop,
             reload: Arc::default(),
+            arrived: SignalPipe::open().or_exit(Exit::Instrument)?,
         })
     }
 
@@ -57,6 +57,7 @@ impl Signals {
         if has_certificates {
             let reload = signal::reload_flag();
             self.reload = reload.or_exit(Exit::Instrument)?;
+            self.arrived.add_reload().or_exit(Exit::Instrument)?;
         }
         Ok(())
     }
@@ -85,10 +86,11 @@ pub(super) fn run(
             errors_logged = Instant::now();
             server.log_unready();
         }
-        std::thread::sleep(match was_ready {
-            true => POLL_INTERVAL,
+        let pause = match was_ready {
+            true => ERROR_LOG_INTERVAL,
             false => STARTUP_POLL_INTERVAL,
-        });
+        };
+        signals.arrived.wait(pause).or_exit(Exit::Instrument)?;
     }
     tracing::info!("shutting down");
     Ok(exit::after_shutdown(&server.shut_down()))
