@@ -181,50 +181,78 @@ pub(super) fn skip(bytes: &[u8], at: usize, tag: Tag, depth: usize) -> Result<us
 /// `true` if later ones may have one.
 // Not inlined: it needs few registers and a caller would leave it none.
 #[inline(never)]
-pub(super) fn skip_usual(mut bytes: &[u8], wanted: u64, wants_others: bool) -> &[u8] {
-    while let Some(word) = bytes.first_chunk() {
-        let word = u64::from_le_bytes(*word);
-        // Wire type, and whether the tag has a second byte.
-        let head = (word & 0x87) as u8;
-        let end = if head & 0x80 == 0 {
-            if wanted >> (word >> 3 & 15) & 1 != 0 {
-                return bytes;
-            }
-            1 + usual_value(head, word >> 8)
-        } else {
-            let number = word >> 3 & 15 | word >> 4 & 0x7f0;
-            let is_wanted = match number {
-                0..64 => wanted >> number & 1 != 0,
-                _ => wants_others,
-            };
-            if is_wanted || word & 0x8000 != 0 {
-                return bytes;
-            }
-            2 + usual_value(head & 7, word >> 16)
-        };
-        match bytes.get(end..) {
-            Some(next) => bytes = next,
-            None => return bytes,
+pub(super) fn skip_usual(bytes: &[u8], wanted: u64, wants_others: bool) -> &[u8] {
+    let mut rest = bytes;
+    while let Some(start) = rest.first_chunk() {
+        match rest.get(usual_field(start, wanted, wants_others)..) {
+            Some(next) => rest = next,
+            None => return rest,
         }
     }
-    bytes
+    while let Some(start) = last_bytes(bytes, rest.len()) {
+        match rest.get(usual_field(&start, wanted, wants_others)..) {
+            Some(next) => rest = next,
+            None => break,
+        }
+    }
+    rest
+}
+
+/// Returns the last `count` bytes of a message, fewer than 8, with zeros after them. A field that
+/// continues in the zeros is longer than the message.
+fn last_bytes(bytes: &[u8], count: usize) -> Option<[u8; 8]> {
+    let word = u64::from_le_bytes(*bytes.last_chunk()?);
+    let word = word.checked_shr(64 - 8 * count as u32)?;
+    Some(word.to_le_bytes())
+}
+
+/// A length that exceeds every message.
+const LONG: usize = usize::MAX / 2;
+
+/// Returns the length of the field that starts with the bytes of `start`; [`LONG`] for a wanted
+/// field and for an unusual one.
+#[inline(always)]
+fn usual_field(start: &[u8; 8], wanted: u64, wants_others: bool) -> usize {
+    // Read as a byte, the length of a short text is known earlier than computed from `word`, and
+    // the next field waits for nothing else.
+    let [first, second, third, ..] = *start;
+    let word = u64::from_le_bytes(*start);
+    let number = word >> 3 & 15;
+    if first & 0x80 == 0 {
+        return match wanted >> number & 1 {
+            0 if word & 0x8007 == u64::from(BYTES) => 2 + usize::from(second),
+            0 => 1 + usual_value(first & 7, word >> 8),
+            _ => LONG,
+        };
+    }
+    let number = number | word >> 4 & 0x7f0;
+    let is_wanted = match number {
+        0..64 => wanted >> number & 1 != 0,
+        _ => wants_others,
+    };
+    if is_wanted || word & 0x8000 != 0 {
+        LONG
+    } else if word & 0x80_0007 == u64::from(BYTES) {
+        3 + usize::from(third)
+    } else {
+        2 + usual_value(first & 7, word >> 16)
+    }
 }
 
 /// Returns the length of a value that starts with the bytes of `word`, of which the last two may be
-/// missing; if it is longer than usual, a length that exceeds every message. The comparisons let a
-/// processor predict where the next field is; it would have to wait for a computed length.
+/// missing. The comparisons let a processor predict where the next field is; it would have to wait
+/// for a computed length.
 #[inline(always)]
 fn usual_value(wire: u8, word: u64) -> usize {
-    const LONG: usize = usize::MAX / 2;
     match wire {
-        BYTES if word & 0x80 == 0 => 1 + (word & 0x7f) as usize,
-        BYTES if word & 0x8000 == 0 => 2 + (word & 0x7f | word >> 1 & 0x3f80) as usize,
         VARINT if word & 0x80 == 0 => 1,
         VARINT if word & 0x8000 == 0 => 2,
         VARINT if word & 0x80_0000 == 0 => 3,
         VARINT if word & 0x8000_0000 == 0 => 4,
         VARINT if word & 0x80_0000_0000 == 0 => 5,
         VARINT if word & 0x8000_0000_0000 == 0 => 6,
+        BYTES if word & 0x80 == 0 => 1 + (word & 0x7f) as usize,
+        BYTES if word & 0x8000 == 0 => 2 + (word & 0x7f | word >> 1 & 0x3f80) as usize,
         FIXED32 => 4,
         FIXED64 => 8,
         _ => LONG,
@@ -350,6 +378,19 @@ mod tests {
                     assert!(end <= cut && ends.contains(&end) || end > ends[2]);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn fields_in_last_bytes_are_skipped() {
+        // A text, a number, and a number with a tag of two bytes.
+        let bytes = [&[0x12, 8][..], &[9; 8], &[0x18, 5], &[0x80, 1, 0xff, 1]].concat();
+        let rest = |cut: usize| skip_usual(&bytes[..cut], 1, false).len();
+        for end in [10, 12, 16] {
+            assert_eq!(rest(end), 0, "{end}");
+        }
+        for (cut, left) in [(11, 1), (13, 1), (14, 2), (15, 3)] {
+            assert_eq!(rest(cut), left, "{cut}");
         }
     }
 
