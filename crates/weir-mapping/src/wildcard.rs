@@ -6,7 +6,6 @@ use std::sync::Arc;
 use weir_formats::expression::PathStep;
 use weir_formats::json::{MemberSink, NodeId};
 use weir_formats::selector_value::SelectorValue;
-use weir_formats::utf8::append_text;
 
 use crate::dynamic_fields::{DynamicField, DynamicFields};
 use crate::error::{ExtractionError, ExtractionReason, ExtractionTarget};
@@ -87,18 +86,17 @@ fn header_members(
     record: &RecordView<'_>,
     emit: &mut MemberSink<'_>,
 ) -> Result<(), ExtractionReason> {
-    let (mut name, mut text) = (String::new(), String::new());
+    let mut indexed = String::new();
     let mut emit_one = |key: &str, position: Option<usize>, value: Option<&[u8]>| {
-        name.clear();
-        name.push_str(key);
+        let mut name = key;
         if let Some(position) = position {
+            indexed.clear();
             // Writing to a String cannot fail.
-            let _ = write!(name, "[{position}]");
+            let _ = write!(indexed, "{key}[{position}]");
+            name = &indexed;
         }
-        text.clear();
-        append_text(value.unwrap_or_default(), &mut text);
         let kind = value.map_or(SelectorValue::Null, |_| SelectorValue::Text);
-        emit(&name, kind, &text);
+        emit(name, kind, &decode(value.unwrap_or_default()));
     };
     match find_header(steps, record)? {
         HeaderNode::Single(_) => {}

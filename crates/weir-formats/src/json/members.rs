@@ -34,13 +34,15 @@ impl JsonReader {
             bytes,
             depth: container.depth + 1,
             numbers: self.numbers(),
-            text: String::new(),
+            name: std::mem::take(&mut self.name),
+            text: std::mem::take(&mut self.text),
         };
-        match container.is_object {
-            true => walk.object(container, emit)?,
-            false => walk.array(container, array_name, emit)?,
-        }
-        Ok(())
+        let read = match container.is_object {
+            true => walk.object(container, emit),
+            false => walk.array(container, array_name, emit),
+        };
+        (self.name, self.text) = (walk.name, walk.text);
+        Ok(read?)
     }
 }
 
@@ -49,6 +51,7 @@ struct MemberWalk<'a> {
     /// Number of objects and arrays around a member.
     depth: usize,
     numbers: NumberForm,
+    name: String,
     text: String,
 }
 
@@ -59,13 +62,12 @@ impl MemberWalk<'_> {
         if bytes.get(at) == Some(&b'}') {
             return Ok(());
         }
-        let mut member = String::new();
         loop {
             let (end, value) = name(bytes, at)?;
-            member.clear();
-            append_string(bytes, at + 1, end, &mut member)?;
+            self.name.clear();
+            append_string(bytes, at + 1, end, &mut self.name)?;
             let (kind, end) = self.value(value)?;
-            emit(&member, kind, &self.text);
+            emit(&self.name, kind, &self.text);
             match next(bytes, end, b'}', JsonFault::MemberEnd)? {
                 NextElement::Part(part) => at = part,
                 NextElement::End(_) => return Ok(()),
@@ -84,13 +86,14 @@ impl MemberWalk<'_> {
         if bytes.get(at) == Some(&b']') {
             return Ok(());
         }
-        let mut element = String::from(array_name);
+        self.name.clear();
+        self.name.push_str(array_name);
         for index in 0_u64.. {
-            element.truncate(array_name.len());
+            self.name.truncate(array_name.len());
             // Writing to a String cannot fail.
-            let _ = write!(element, "[{index}]");
+            let _ = write!(self.name, "[{index}]");
             let (kind, end) = self.value(at)?;
-            emit(&element, kind, &self.text);
+            emit(&self.name, kind, &self.text);
             match next(bytes, end, b']', JsonFault::ElementEnd)? {
                 NextElement::Part(part) => at = part,
                 NextElement::End(_) => break,

@@ -35,7 +35,9 @@ pub struct JsonReader {
     selection: u32,
     /// Number of the current document, for stamps.
     document: u32,
-    name: String,
+    /// Reused for the names and texts of members.
+    pub(super) name: String,
+    pub(super) text: String,
     numbers: NumberForm,
 }
 

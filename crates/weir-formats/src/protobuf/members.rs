@@ -1,5 +1,6 @@
 //! Reads all fields of a message, elements of a list or entries of a map, for dynamic fields.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::error::{Missing, ProtobufFault, WireError};
@@ -16,12 +17,34 @@ use crate::utf8::append_text;
 /// Receives the name and text of a member.
 type Sink<'a> = dyn FnMut(&str, SelectorValue, &str) + 'a;
 
+/// Reusable memory for the texts of members.
+#[derive(Debug, Clone, Default)]
+pub(super) struct MemberBuffers {
+    text: String,
+    /// Name of an element, or the texts of a list.
+    other: String,
+}
+
 impl ProtobufReader {
     /// Passes each member of the message, list or map at `node` to `emit`; `bytes` must be the last
     /// document read. Elements are named `array_name[INDEX]`; messages are in text format and
     /// lists in brackets. Scalars have no members.
     pub fn members(
         &mut self,
+        node: NodeId,
+        bytes: &[u8],
+        array_name: &str,
+        emit: &mut Sink<'_>,
+    ) -> Result<(), Missing> {
+        let mut buffers = std::mem::take(&mut self.buffers);
+        let outcome = self.members_with(&mut buffers, node, bytes, array_name, emit);
+        self.buffers = buffers;
+        outcome
+    }
+
+    fn members_with(
+        &mut self,
+        MemberBuffers { text, other }: &mut MemberBuffers,
         node: NodeId,
         bytes: &[u8],
         array_name: &str,
@@ -48,19 +71,19 @@ impl ProtobufReader {
             );
         }
         let chunks = 0..list.len();
-        let mut text = String::new();
         let mut writer = TextWriter {
             types,
             bytes,
             list,
-            out: &mut text,
+            out: text,
             start: 0,
             place: None,
         };
         let level = Level { indent: 0, depth };
         let (place, read) = match value {
             ValuePlan::Message(id, _) => {
-                ((*id, 0), writer.message_members(*id, chunks, level, emit))
+                let read = writer.message_members(*id, chunks, level, other, emit);
+                ((*id, 0), read)
             }
             ValuePlan::List(field, _) | ValuePlan::Map(field, _) => {
                 let schema_field = field.of(types);
@@ -70,8 +93,11 @@ impl ProtobufReader {
                     depth: depth.saturating_sub(1),
                 };
                 let read = match schema_field.kind {
-                    FieldKind::Map(entry) => writer.map_members(entry, chunks, level, emit),
-                    _ => writer.list_members(schema_field, chunks, level, array_name, emit),
+                    FieldKind::Map(entry) => writer.map_members(entry, chunks, level, other, emit),
+                    _ => {
+                        let names = (array_name, other);
+                        writer.list_members(schema_field, chunks, level, names, emit)
+                    }
                 };
                 (place, read)
             }
@@ -89,6 +115,7 @@ impl TextWriter<'_> {
         id: MessageId,
         chunks: Range<usize>,
         level: Level,
+        joined: &mut String,
         emit: &mut Sink<'_>,
     ) -> Result<(), WireError> {
         let types = self.types;
@@ -99,7 +126,7 @@ impl TextWriter<'_> {
         for index in &message.declared {
             let field = &message.fields[*index as usize];
             let known = self.known_entries(&fields, field.number);
-            let written = self.member(field, known, level);
+            let written = self.member(field, known, level, joined);
             written.inspect_err(|_| {
                 self.place.get_or_insert((id, field.number));
             })?;
@@ -114,17 +141,14 @@ impl TextWriter<'_> {
         field: &Field,
         known: Range<usize>,
         level: Level,
+        joined: &mut String,
     ) -> Result<(), WireError> {
-        self.out.clear();
         if !field.is_repeated {
-            if known.is_empty() {
-                self.out.push_str(&field.default);
-                return Ok(());
-            }
-            return self.plain(field, known, level);
+            return self.single(field, known, level);
         }
         // As `toString` of a Java list.
-        let mut joined = String::from("[");
+        joined.clear();
+        joined.push('[');
         let mut separator = "";
         for index in known {
             self.each_plain(field, index, level, &mut |text| {
@@ -134,9 +158,24 @@ impl TextWriter<'_> {
             })?;
         }
         self.out.clear();
-        self.out.push_str(&joined);
+        self.out.push_str(joined);
         self.out.push(']');
         Ok(())
+    }
+
+    /// Writes the text of a field that is not a list.
+    fn single(
+        &mut self,
+        field: &Field,
+        known: Range<usize>,
+        level: Level,
+    ) -> Result<(), WireError> {
+        self.out.clear();
+        if known.is_empty() {
+            self.out.push_str(&field.default);
+            return Ok(());
+        }
+        self.plain(field, known, level)
     }
 
     fn list_members(
@@ -144,13 +183,18 @@ impl TextWriter<'_> {
         field: &Field,
         chunks: Range<usize>,
         level: Level,
-        array_name: &str,
+        (array_name, name): (&str, &mut String),
         emit: &mut Sink<'_>,
     ) -> Result<(), WireError> {
+        name.clear();
+        name.push_str(array_name);
         let mut count = 0_usize;
         for index in chunks {
             self.each_plain(field, index, level, &mut |text| {
-                emit(&format!("{array_name}[{count}]"), SelectorValue::Text, text);
+                name.truncate(array_name.len());
+                // Writing to a String cannot fail.
+                let _ = write!(name, "[{count}]");
+                emit(name, SelectorValue::Text, text);
                 count += 1;
             })?;
         }
@@ -164,6 +208,7 @@ impl TextWriter<'_> {
         entry: MessageId,
         chunks: Range<usize>,
         level: Level,
+        name: &mut String,
         emit: &mut Sink<'_>,
     ) -> Result<(), WireError> {
         let types = self.types;
@@ -179,10 +224,11 @@ impl TextWriter<'_> {
                 .expand(types, Some(entry), self.bytes, chunk, inner.depth)?;
             let known = self.known_entries(&fields, key.number);
             self.map_key(key, known, level)?;
-            let name = self.out.clone();
+            name.clear();
+            name.push_str(self.out);
             let known = self.known_entries(&fields, value.number);
-            self.member(value, known, inner)?;
-            emit(&name, SelectorValue::Text, self.out);
+            self.single(value, known, inner)?;
+            emit(name, SelectorValue::Text, self.out);
             self.list.truncate(kept);
         }
         Ok(())
@@ -194,7 +240,7 @@ impl TextWriter<'_> {
         let signed = match key.kind {
             FieldKind::Uint32 | FieldKind::Fixed32 => FieldKind::Int32,
             FieldKind::Uint64 | FieldKind::Fixed64 => FieldKind::Int64,
-            _ => return self.member(key, known, level),
+            _ => return self.single(key, known, level),
         };
         let mut number = 0;
         if let Some(last) = known.last() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::check;
 use super::error::{Missing, ProtobufError, ProtobufFault, WireError};
 use super::field_list::{FieldEntry, FieldList};
+use super::members::MemberBuffers;
 use super::plan::{FieldId, NodePlace, Plan, ValuePlan, compile};
 use super::scalar::append_number;
 use super::schema::ProtobufMessage;
@@ -22,8 +23,7 @@ use crate::utf8::append_text;
 /// a time; older plans are compiled again.
 const PLANS_MAX: usize = 16;
 
-/// Reader with reusable memory. It allocates when it compiles a plan, for large texts, and for
-/// members.
+/// Reader with reusable memory. It allocates when it compiles a plan, and for large texts.
 #[derive(Debug, Clone, Default)]
 pub struct ProtobufReader {
     plans: Vec<CompiledPlan>,
@@ -36,6 +36,7 @@ pub struct ProtobufReader {
     wanted: Vec<NodeId>,
     spans: Vec<Span>,
     list: FieldList,
+    pub(super) buffers: MemberBuffers,
 }
 
 /// A plan with the states of its nodes.
