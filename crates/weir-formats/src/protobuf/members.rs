@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::error::{Missing, ProtobufFault, WireError};
 use super::field_list::each_number;
+use super::member_buffers::MemberBuffers;
 use super::plan::ValuePlan;
 use super::reader::{ProtobufReader, located, push_spans};
 use super::scalar::append_number;
@@ -16,14 +17,6 @@ use crate::utf8::append_text;
 
 /// Receives the name and text of a member.
 type Sink<'a> = dyn FnMut(&str, SelectorValue, &str) + 'a;
-
-/// Reusable memory for the texts of members.
-#[derive(Debug, Clone, Default)]
-pub(super) struct MemberBuffers {
-    text: String,
-    /// Name of an element, or the texts of a list.
-    other: String,
-}
 
 impl ProtobufReader {
     /// Passes each member of the message, list or map at `node` to `emit`; `bytes` must be the last

@@ -8,6 +8,7 @@ mod check;
 mod error;
 mod extractor;
 mod field_list;
+mod member_buffers;
 mod members;
 mod plan;
 mod reader;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::check;
 use super::error::{Missing, ProtobufError, ProtobufFault, WireError};
 use super::field_list::{FieldEntry, FieldList};
-use super::members::MemberBuffers;
+use super::member_buffers::MemberBuffers;
 use super::plan::{FieldId, NodePlace, Plan, ValuePlan, compile};
 use super::scalar::append_number;
 use super::schema::ProtobufMessage;
