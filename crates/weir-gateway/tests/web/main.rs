@@ -38,8 +38,8 @@ impl Files {
     /// Loads a configuration with these lines before a connection with unreachable brokers.
     fn load(&self, lines: &str) -> Result<GatewayConfig, GatewayError> {
         let text = format!(
-            "drain_timeout_ms = 200\nevent_loop_sessions = 1\n{lines}\n[connection.QuickStart]\nbootstrap.servers = \
-             \"127.0.0.1:1\"\n\
+            "drain_timeout_ms = 200\nevent_loop_sessions = 1\n{lines}\n\
+             [connection.QuickStart]\nbootstrap.servers = \"127.0.0.1:1\"\n\
              item-template.ltest = \"ltest-#{{key=KEY}}\"\nmap.LTest.to = \"item-template.ltest\"\n\
              field.value = \"#{{VALUE}}\"\n"
         );

@@ -374,8 +374,8 @@ impl<'a> KafkaReader<'a> {
     }
 }
 
-/// Rounds up to milliseconds. librdkafka waits for whole milliseconds, and its binding polls without
-/// a pause for the rest: half a percent of a core for a gateway that waits.
+/// Rounds up to milliseconds. librdkafka waits for whole milliseconds, and its binding polls
+/// without a pause for the rest: half a percent of a core for a gateway that waits.
 fn whole_ms(wait: Duration) -> Duration {
     let ms = wait.as_micros().div_ceil(1_000);
     Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
