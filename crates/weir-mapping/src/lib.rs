@@ -34,7 +34,7 @@ pub use command::{COMMAND_FIELD, CommandEvent, CommandMode, KEY_FIELD, RowComman
 pub use config::{
     ConfigReport, ConfigSource, ConnectionConfig, ConsumeFrom, ErrorStrategy, Note, OrderStrategy,
     Parameter, ParameterOutcome, ParameterStatus, ParseOptions, RegistryConfig, RegistryLogin,
-    RejectedConnection, SchemaFile, Severity, SnapshotConfig, SnapshotMode, Threads,
+    RejectedConnection, SchemaFile, Severity, SnapshotConfig, SnapshotMode, Threads, nearest,
 };
 pub use dynamic_fields::{DynamicField, DynamicFieldError};
 pub use error::{

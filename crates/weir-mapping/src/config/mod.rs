@@ -24,6 +24,7 @@ pub use note::{Note, ParameterOutcome, ParameterStatus, Severity};
 pub use schemas::{RegistryConfig, RegistryLogin, SchemaFile};
 pub use snapshot::{SnapshotConfig, SnapshotMode};
 pub use source::{ConfigSource, Parameter, ParseOptions};
+pub use suggest::nearest;
 
 use crate::error::{ConfigError, Problem};
 use source::Findings;

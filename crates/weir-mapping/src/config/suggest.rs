@@ -4,10 +4,7 @@
 const NAME_LEN_MAX: usize = 100;
 
 /// Returns the candidate with the smallest edit distance, if it is a plausible suggestion.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > NAME_LEN_MAX {
         return None;
     }
