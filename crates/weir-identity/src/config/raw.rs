@@ -1,0 +1,97 @@
+//! Sections as written in `gateway.toml`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// One value or a list.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    pub(super) fn as_slice(&self) -> &[T] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
+        }
+    }
+}
+
+/// Value of a condition.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum RawScalar {
+    Text(String),
+    Integer(i64),
+    Bool(bool),
+}
+
+/// The section `[auth]`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawAuth {
+    pub(super) sources: Option<Vec<String>>,
+    pub(super) anonymous: bool,
+    pub(super) user_claim: Option<String>,
+    pub(super) tenant_claim: Option<String>,
+    pub(super) skew: Option<String>,
+    pub(super) issuer: Vec<RawIssuer>,
+}
+
+/// A section `[[auth.issuer]]`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawIssuer {
+    pub(super) issuer: String,
+    pub(super) audience: Option<OneOrMany<String>>,
+    pub(super) algorithms: Option<Vec<String>>,
+    pub(super) keys: Option<String>,
+    pub(super) jwks_url: Option<String>,
+    pub(super) jwks_file: Option<String>,
+    pub(super) pem_file: Option<String>,
+    pub(super) secret_file: Option<String>,
+    pub(super) strict_type: bool,
+    pub(super) refresh: Option<String>,
+    pub(super) max_stale: Option<String>,
+}
+
+/// A section `[[authorize]]`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawAuthorize {
+    pub(super) name: String,
+    pub(super) effect: Option<String>,
+    pub(super) connection: Option<OneOrMany<String>>,
+    pub(super) items: Vec<String>,
+    pub(super) when: BTreeMap<String, OneOrMany<RawScalar>>,
+    pub(super) modes: Option<Vec<String>>,
+    pub(super) fields: Option<Vec<String>>,
+    pub(super) max_frequency: Option<f64>,
+    pub(super) snapshot: Option<RawSnapshot>,
+    #[serde(rename = "where")]
+    pub(super) filter: Option<String>,
+}
+
+/// Value of `snapshot`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum RawSnapshot {
+    Allowed(bool),
+    Length(u32),
+}
+
+/// A section `[[session_rule]]`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawSessionRule {
+    pub(super) name: String,
+    pub(super) when: BTreeMap<String, OneOrMany<RawScalar>>,
+    pub(super) max_bandwidth: Option<f64>,
+    pub(super) max_sessions: Option<u32>,
+    pub(super) max_subscriptions: Option<u32>,
+    pub(super) max_age: Option<String>,
+}

@@ -1,0 +1,24 @@
+//! Identities of clients and their rights: tokens, key sets, item rules, audit records and the
+//! protocol of remote adapters.
+//!
+//! The crate opens no sockets and files, starts no threads and reads no clock: keys, documents and
+//! times are arguments.
+
+mod algorithm;
+mod claims;
+pub mod config;
+mod identity;
+mod json;
+pub mod keys;
+mod modes;
+mod revocation;
+pub mod rules;
+pub mod token;
+mod url;
+
+pub use algorithm::{Algorithm, AlgorithmSet, KeyFamily};
+pub use claims::{CLAIM_VALUES_MAX, ClaimPath, ClaimPathError, Claims, OwnClaims, TooManyValues};
+pub use identity::{AuthMethod, IdentityParts, USER_BYTES_MAX, UserIdentity};
+pub use modes::{ItemMode, ItemModes, UnknownMode};
+pub use revocation::{Revocation, RevocationError, RevocationKey, Revocations};
+pub use url::{SafeUrl, UrlError};

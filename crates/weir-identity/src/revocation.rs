@@ -1,0 +1,259 @@
+//! Revoked tokens and users.
+
+use foldhash::{HashMap, HashMapExt};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::identity::UserIdentity;
+
+/// Longest text of an entry, in bytes.
+const TEXT_BYTES_MAX: usize = 2048;
+
+/// Tokens that an entry revokes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum RevocationKey {
+    /// The token with this ID.
+    Token {
+        /// Issuer.
+        issuer: Box<str>,
+        /// Token ID.
+        jti: Box<str>,
+    },
+    /// Tokens of this user.
+    User {
+        /// Issuer.
+        issuer: Box<str>,
+        /// User name.
+        user: Box<str>,
+    },
+}
+
+/// One revocation, as the admin API and the shared topic carry it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revocation {
+    /// Tokens that it revokes.
+    pub key: RevocationKey,
+    /// For a user: tokens issued before this time, Unix time in milliseconds, and those without a
+    /// time of issue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issued_before_ms: Option<u64>,
+    /// Time at which every revoked token has expired, Unix time in milliseconds.
+    pub expires_ms: u64,
+}
+
+/// Error in a revocation.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
+pub enum RevocationError {
+    #[error("revocation of a user needs \"issued_before_ms\", that of a token excludes it")]
+    IssueTime,
+    #[error("a text of the revocation is empty or has more than {TEXT_BYTES_MAX} bytes")]
+    Text,
+    #[error("{count_max} revocations are stored already")]
+    Full { count_max: usize },
+}
+
+/// Revocations until their tokens have expired.
+#[derive(Debug)]
+pub struct Revocations {
+    entries: HashMap<RevocationKey, Revocation>,
+    count_max: usize,
+}
+
+impl Revocations {
+    /// Creates an empty list for at most `count_max` entries.
+    pub fn new(count_max: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            count_max,
+        }
+    }
+
+    /// Adds a revocation. Of two for one user, the later time of issue and end remain.
+    pub fn insert(&mut self, mut revocation: Revocation) -> Result<(), RevocationError> {
+        check(&revocation)?;
+        let count_max = self.count_max;
+        match self.entries.get(&revocation.key) {
+            Some(old) => {
+                revocation.issued_before_ms = revocation.issued_before_ms.max(old.issued_before_ms);
+                revocation.expires_ms = revocation.expires_ms.max(old.expires_ms);
+            }
+            None if self.entries.len() >= count_max => {
+                return Err(RevocationError::Full { count_max });
+            }
+            None => {}
+        }
+        self.entries.insert(revocation.key.clone(), revocation);
+        Ok(())
+    }
+
+    /// Removes a revocation. Returns `false` if there was none.
+    pub fn remove(&mut self, key: &RevocationKey) -> bool {
+        self.entries.remove(key).is_some()
+    }
+
+    /// Removes the revocations whose tokens have expired by `now_ms`.
+    pub fn remove_expired(&mut self, now_ms: u64) {
+        self.entries.retain(|_, entry| entry.expires_ms > now_ms);
+    }
+
+    /// Returns `true` if the token of this identity is revoked.
+    pub fn is_revoked(&self, identity: &UserIdentity) -> bool {
+        if self.entries.is_empty() {
+            return false;
+        }
+        let issuer: Box<str> = identity.issuer().into();
+        let token = identity.token_id().map(|jti| RevocationKey::Token {
+            issuer: issuer.clone(),
+            jti: jti.into(),
+        });
+        if token.is_some_and(|key| self.entries.contains_key(&key)) {
+            return true;
+        }
+        let user = identity.user().into();
+        let entry = self.entries.get(&RevocationKey::User { issuer, user });
+        let before_ms = entry.and_then(|entry| entry.issued_before_ms);
+        before_ms.is_some_and(|before_ms| {
+            identity
+                .issued_ms()
+                .is_none_or(|issued_ms| issued_ms < before_ms)
+        })
+    }
+
+    /// Returns the revocations, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Revocation> {
+        self.entries.values()
+    }
+
+    /// Returns the number of revocations.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns `true` if there are no revocations.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+fn check(revocation: &Revocation) -> Result<(), RevocationError> {
+    let (issuer, text, is_user) = match &revocation.key {
+        RevocationKey::Token { issuer, jti } => (issuer, jti, false),
+        RevocationKey::User { issuer, user } => (issuer, user, true),
+    };
+    if is_user != revocation.issued_before_ms.is_some() {
+        return Err(RevocationError::IssueTime);
+    }
+    let is_text = |text: &str| !text.is_empty() && text.len() <= TEXT_BYTES_MAX;
+    match is_text(issuer) && is_text(text) {
+        true => Ok(()),
+        false => Err(RevocationError::Text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::identity::{AuthMethod, IdentityParts};
+
+    fn token(jti: &str) -> Revocation {
+        Revocation {
+            key: RevocationKey::Token {
+                issuer: "i".into(),
+                jti: jti.into(),
+            },
+            issued_before_ms: None,
+            expires_ms: 1_000,
+        }
+    }
+
+    fn user(issued_before_ms: u64) -> Revocation {
+        Revocation {
+            key: RevocationKey::User {
+                issuer: "i".into(),
+                user: "anna".into(),
+            },
+            issued_before_ms: Some(issued_before_ms),
+            expires_ms: 1_000,
+        }
+    }
+
+    fn identity(issuer: &str, jti: Option<&str>, issued_ms: Option<u64>) -> UserIdentity {
+        let parts = IdentityParts {
+            user: "anna",
+            token_id: jti,
+            issued_ms,
+            ..IdentityParts::default()
+        };
+        UserIdentity::new(Arc::from(issuer), AuthMethod::Jwt, parts).unwrap()
+    }
+
+    #[test]
+    fn token_is_revoked_by_issuer_and_id() {
+        let mut list = Revocations::new(10);
+        list.insert(token("t")).unwrap();
+        assert!(list.is_revoked(&identity("i", Some("t"), None)));
+        assert!(!list.is_revoked(&identity("other", Some("t"), None)));
+        assert!(!list.is_revoked(&identity("i", Some("u"), None)));
+        assert!(!list.is_revoked(&identity("i", None, None)));
+        list.remove_expired(999);
+        assert_eq!(list.len(), 1);
+        list.remove_expired(1_000);
+        assert!(list.is_empty());
+    }
+
+    #[test]
+    fn user_is_revoked_by_issue_time() {
+        let mut list = Revocations::new(10);
+        list.insert(user(500)).unwrap();
+        list.insert(user(400)).unwrap();
+        assert!(list.is_revoked(&identity("i", None, Some(499))));
+        assert!(!list.is_revoked(&identity("i", None, Some(500))));
+        assert!(
+            list.is_revoked(&identity("i", None, None)),
+            "no time of issue"
+        );
+        assert!(list.remove(&user(1).key));
+        assert!(!list.remove(&user(1).key));
+        assert!(!list.is_revoked(&identity("i", None, Some(1))));
+    }
+
+    #[test]
+    fn full_list_and_bad_entries_are_rejected() {
+        let mut list = Revocations::new(1);
+        list.insert(token("t")).unwrap();
+        list.insert(token("t")).unwrap();
+        assert_eq!(
+            list.insert(token("u")),
+            Err(RevocationError::Full { count_max: 1 })
+        );
+        assert_eq!(list.insert(token("")), Err(RevocationError::Text));
+        let long = "x".repeat(TEXT_BYTES_MAX + 1);
+        assert_eq!(list.insert(token(&long)), Err(RevocationError::Text));
+        let mut untimed = user(1);
+        untimed.issued_before_ms = None;
+        assert_eq!(list.insert(untimed), Err(RevocationError::IssueTime));
+    }
+
+    #[test]
+    fn json_form_is_read_back() {
+        for revocation in [token("t"), user(5)] {
+            let text = serde_json::to_string(&revocation).unwrap();
+            assert_eq!(
+                serde_json::from_str::<Revocation>(&text).unwrap(),
+                revocation
+            );
+        }
+        let text = r#"{"key":{"issuer":"i","jti":"t"},"expires_ms":1000}"#;
+        assert_eq!(
+            serde_json::from_str::<Revocation>(text).unwrap(),
+            token("t")
+        );
+        let both = r#"{"key":{"issuer":"i","jti":"t","user":"u"},"expires_ms":1}"#;
+        assert!(serde_json::from_str::<Revocation>(both).is_err());
+    }
+}

@@ -1,0 +1,227 @@
+//! Rules, compiled, and their evaluation.
+
+use std::sync::Arc;
+
+use weir_mapping::CanonicalItem;
+
+use super::decision::{Allowance, Denial, ItemAccess, SubscriptionDenial};
+use super::grants::{GrantTable, Grants};
+use super::index::{ClaimSlot, RuleIndex};
+use super::record_class::RecordClass;
+use crate::claims::{ClaimPath, Claims, TooManyValues};
+use crate::config::{ItemRule, RuleEffect, is_nameable};
+
+/// The rules of a configuration, compiled. Without any rule, everything is allowed and the
+/// gateway does not ask.
+#[derive(Debug)]
+pub struct ItemRules {
+    rules: Vec<CompiledRule>,
+    index: RuleIndex,
+    /// Claims of placeholders, by slot.
+    slots: Vec<ClaimPath>,
+    /// Claims of conditions.
+    condition_paths: Vec<ClaimPath>,
+}
+
+#[derive(Debug)]
+struct CompiledRule {
+    rule: ItemRule,
+    /// Numbers of its connections, sorted; `None` for all.
+    connections: Option<Box<[usize]>>,
+    /// Slot of the claim that selects records.
+    filter: Option<ClaimSlot>,
+    /// Conditions, as positions in `condition_paths`.
+    condition_places: Box<[usize]>,
+}
+
+impl ItemRules {
+    /// Compiles rules. `connections` are the names of the Kafka connections, in their order.
+    pub fn new(rules: Vec<ItemRule>, connections: &[&str]) -> Self {
+        let mut index = RuleIndex::new();
+        let mut slots = Vec::new();
+        let mut condition_paths = Vec::new();
+        let mut compiled = Vec::new();
+        for (number, rule) in (0..).zip(rules) {
+            let mut slot = |path: &ClaimPath| place_of(&mut slots, path) as ClaimSlot;
+            for pattern in &rule.items {
+                index.add(number, pattern, &mut slot);
+            }
+            let filter = rule.filter.as_ref().map(|filter| slot(&filter.claim));
+            let numbers = rule.connections.as_ref().map(|names| {
+                let all = connections.iter().enumerate();
+                let own = all.filter(|(_, name)| names.iter().any(|one| **one == ***name));
+                own.map(|(number, _)| number).collect()
+            });
+            let conditions = rule.conditions.iter();
+            let places = conditions.map(|one| place_of(&mut condition_paths, &one.path));
+            compiled.push(CompiledRule {
+                connections: numbers,
+                filter,
+                condition_places: places.collect(),
+                rule,
+            });
+        }
+        Self {
+            rules: compiled,
+            index,
+            slots,
+            condition_paths,
+        }
+    }
+
+    /// Returns the name of a rule.
+    pub fn name(&self, rule: usize) -> Option<&str> {
+        self.rules.get(rule).map(|one| &*one.rule.name)
+    }
+
+    /// Returns the rules.
+    pub fn rules(&self) -> impl ExactSizeIterator<Item = &ItemRule> {
+        self.rules.iter().map(|one| &one.rule)
+    }
+
+    /// Compiles the rules for an identity.
+    pub fn grants(&self, claims: &Claims, table: &mut GrantTable) -> Result<Grants, TooManyValues> {
+        let paths = self.condition_paths.iter();
+        let texts: Vec<_> = paths
+            .map(|path| claims.texts(path))
+            .collect::<Result<_, _>>()?;
+        let is_met = |rule: &CompiledRule| {
+            let mut conditions = rule.rule.conditions.iter().zip(&rule.condition_places);
+            conditions.all(|(condition, place)| {
+                texts[*place]
+                    .iter()
+                    .any(|text| condition.values.contains(&**text))
+            })
+        };
+        let rules = (0..).zip(&self.rules);
+        let rules = rules
+            .filter(|(_, rule)| is_met(rule))
+            .map(|(number, _)| number);
+        let mut values = Vec::with_capacity(self.slots.len());
+        for path in &self.slots {
+            values.push(claims.texts(path)?);
+        }
+        let slots: Vec<Vec<&str>> = values
+            .iter()
+            .map(|texts| {
+                let texts = texts.iter().map(|text| &**text);
+                let mut texts: Vec<_> = texts.filter(|text| is_nameable(text)).collect();
+                texts.sort_unstable();
+                texts.dedup();
+                texts
+            })
+            .collect();
+        let grants = table.grants(rules.collect(), &slots);
+        // Claims of 64 KiB are as good as too many.
+        grants.ok_or_else(|| {
+            let longest = (0..self.slots.len()).max_by_key(|slot| slots[*slot].len());
+            let longest = longest.unwrap_or_default();
+            TooManyValues {
+                path: self.slots[longest].clone(),
+                count: slots[longest].len(),
+            }
+        })
+    }
+
+    /// Decides about one item. `item` is the name that will be subscribed, not the client's text.
+    pub fn decide(
+        &self,
+        grants: &Grants,
+        item: &CanonicalItem,
+        access: &ItemAccess<'_>,
+    ) -> Result<Allowance, Denial> {
+        let mut best: Option<usize> = None;
+        let mut denied_by: Option<usize> = None;
+        // How far the rules that do not cover the request come.
+        let mut nearest = Denial::Item { rule: None };
+        let has_value = |slot, value: &str| grants.has_value(slot, value);
+        self.index.visit(item, has_value, |number| {
+            let place = usize::from(number);
+            let one = &self.rules[place];
+            if !grants.has_rule(number) || !one.applies_to(access.connection) {
+                return;
+            }
+            if one.rule.effect == RuleEffect::Deny {
+                if one.denies(access) {
+                    denied_by = Some(denied_by.map_or(place, |other| other.min(place)));
+                }
+                return;
+            }
+            // A client without a value sees no record, so the rule is not for it.
+            if one
+                .filter
+                .is_some_and(|slot| grants.values(slot).len() == 0)
+            {
+                return;
+            }
+            if !one.rule.modes.contains(access.mode) {
+                if nearest != Denial::Field {
+                    nearest = Denial::Mode;
+                }
+            } else if !one.has_fields(access.fields) {
+                nearest = Denial::Field;
+            } else {
+                best = Some(best.map_or(place, |other| other.min(place)));
+            }
+        });
+        if denied_by.is_some() {
+            return Err(Denial::Item { rule: denied_by });
+        }
+        let place = best.ok_or(nearest)?;
+        let one = &self.rules[place];
+        if access.unfiltered && one.rule.frequency_max.is_some() {
+            return Err(Denial::Unfiltered { rule: place });
+        }
+        Ok(Allowance {
+            rule: place,
+            frequency_max: one.rule.frequency_max,
+            snapshot: one.rule.snapshot,
+            records: one.filter.map(|slot| {
+                let values = grants.values(slot);
+                Arc::new(RecordClass::new(place, values))
+            }),
+        })
+    }
+
+    /// Decides about all items of a subscription: one that is not allowed rejects it.
+    pub fn decide_all(
+        &self,
+        grants: &Grants,
+        items: &[CanonicalItem],
+        access: &ItemAccess<'_>,
+    ) -> Result<Vec<Allowance>, SubscriptionDenial> {
+        let decided = items.iter().enumerate().map(|(item, name)| {
+            let decided = self.decide(grants, name, access);
+            decided.map_err(|denial| SubscriptionDenial { item, denial })
+        });
+        decided.collect()
+    }
+}
+
+impl CompiledRule {
+    fn applies_to(&self, connection: usize) -> bool {
+        let own = self.connections.as_ref();
+        own.is_none_or(|numbers| numbers.binary_search(&connection).is_ok())
+    }
+
+    fn has_fields(&self, wanted: &[&str]) -> bool {
+        let own = self.rule.fields.as_ref();
+        own.is_none_or(|own| wanted.iter().all(|field| own.contains(*field)))
+    }
+
+    /// Returns `true` if a rule that denies covers the request: its mode, and any of its fields.
+    fn denies(&self, access: &ItemAccess<'_>) -> bool {
+        let own = self.rule.fields.as_ref();
+        let has_field = own.is_none_or(|own| access.fields.iter().any(|one| own.contains(*one)));
+        self.rule.modes.contains(access.mode) && has_field
+    }
+}
+
+/// Returns the place of a path, which is added if it is new.
+fn place_of(paths: &mut Vec<ClaimPath>, path: &ClaimPath) -> usize {
+    let place = paths.iter().position(|one| one == path);
+    place.unwrap_or_else(|| {
+        paths.push(path.clone());
+        paths.len() - 1
+    })
+}
