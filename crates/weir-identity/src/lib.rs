@@ -5,6 +5,7 @@
 //! times are arguments.
 
 mod algorithm;
+pub mod ari;
 mod claims;
 pub mod config;
 mod identity;
