@@ -6,6 +6,7 @@
 
 mod algorithm;
 pub mod ari;
+pub mod audit;
 mod claims;
 pub mod config;
 mod identity;
