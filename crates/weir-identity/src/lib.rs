@@ -9,6 +9,9 @@ pub mod ari;
 pub mod audit;
 mod claims;
 pub mod config;
+#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod identity;
 mod json;
 pub mod keys;
