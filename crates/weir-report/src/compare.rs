@@ -27,7 +27,7 @@ pub(crate) fn single_repetition_note(comparison: &Comparison) -> Option<String> 
 }
 
 /// Returns the comparison as aligned text; with `color`, verdicts are coloured with ANSI sequences.
-/// `all` includes metrics that do not affect the result.
+/// `all` includes metrics that do not affect the result, and inconclusive ones.
 pub fn render_comparison(comparison: &Comparison, all: bool, color: bool) -> String {
     if let Some(text) = single_repetition_note(comparison).filter(|_| !all) {
         return format!("{}\n", terminal(&text));
@@ -38,9 +38,10 @@ pub fn render_comparison(comparison: &Comparison, all: bool, color: bool) -> Str
         terminal(&comparison.other.label),
         terminal(&comparison.summary)
     );
-    for subject in &comparison.subjects {
-        let _ = writeln!(out, "\n{}", terminal(&subject.subject.to_string()));
-        out.push_str(&table(subject, all, no_drawing).text("  ", usize::MAX, color));
+    let rows = if all { Rows::All } else { Rows::Deciding };
+    for (title, table) in tables(comparison, rows, no_drawing) {
+        let _ = writeln!(out, "\n{}", terminal(&title));
+        out.push_str(&table.text("  ", usize::MAX, color));
     }
     for warning in &comparison.warnings {
         let _ = writeln!(out, "note: {}", terminal(warning));
@@ -67,10 +68,15 @@ pub fn comparison_markdown(comparison: &Comparison) -> String {
         markdown(&comparison.summary),
         format::number(Some(comparison.margin_share * 100.0))
     );
-    for subject in &comparison.subjects {
-        let title = markdown(&subject.subject.to_string());
-        let table = table(subject, true, no_drawing);
-        let _ = write!(out, "\n#### {title}\n\n{}", table.markdown());
+    tables_markdown(&mut out, comparison, Rows::Decided);
+    let undecided = undecided(comparison);
+    if undecided > 0 {
+        let _ = write!(
+            out,
+            "\n<details><summary>{undecided} inconclusive metrics</summary>\n"
+        );
+        tables_markdown(&mut out, comparison, Rows::Undecided);
+        out.push_str("\n</details>\n");
     }
     if !comparison.warnings.is_empty() {
         out.push('\n');
@@ -95,21 +101,78 @@ fn no_drawing(_: &MetricComparison) -> Markup {
     Markup::default()
 }
 
-/// Returns a row per metric; `draw` draws its interval for HTML. `all` includes metrics that do not
-/// affect the result.
-pub(crate) fn table(
+fn tables_markdown(out: &mut String, comparison: &Comparison, rows: Rows) {
+    for (title, table) in tables(comparison, rows, no_drawing) {
+        let _ = write!(out, "\n#### {}\n\n{}", markdown(&title), table.markdown());
+    }
+}
+
+/// The metrics of a comparison that a table shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    All,
+    /// Metrics that decide the overall result, with a verdict.
+    Deciding,
+    /// Metrics with a verdict.
+    Decided,
+    /// Inconclusive metrics.
+    Undecided,
+}
+
+impl Rows {
+    pub(crate) fn of(is_decided: bool) -> Self {
+        match is_decided {
+            true => Self::Decided,
+            false => Self::Undecided,
+        }
+    }
+
+    fn has(self, metric: &MetricComparison) -> bool {
+        let is_decided = metric.verdict != Verdict::Inconclusive;
+        match self {
+            Self::All => true,
+            Self::Deciding => metric.is_headline && is_decided,
+            Self::Decided => is_decided,
+            Self::Undecided => !is_decided,
+        }
+    }
+}
+
+/// Returns the number of inconclusive metrics.
+pub(crate) fn undecided(comparison: &Comparison) -> usize {
+    let subjects = comparison.subjects.iter();
+    let metrics = subjects.flat_map(|subject| &subject.metrics);
+    metrics.filter(|it| Rows::Undecided.has(it)).count()
+}
+
+/// Returns a table for each subject that has such rows, with its title. `draw` draws intervals for
+/// HTML.
+pub(crate) fn tables(
+    comparison: &Comparison,
+    rows: Rows,
+    draw: impl Fn(&MetricComparison) -> Markup,
+) -> Vec<(String, ReportTable)> {
+    let subjects = comparison.subjects.iter();
+    let tables = subjects.map(|it| (it.subject.to_string(), table(it, rows, &draw)));
+    tables.filter(|(_, table)| !table.is_empty()).collect()
+}
+
+fn table(
     subject: &SubjectComparison,
-    all: bool,
+    rows: Rows,
     draw: impl Fn(&MetricComparison) -> Markup,
 ) -> ReportTable {
     let headings = "metric|base|other|change|95 % interval|noise|n|verdict";
     let mut table = ReportTable::headed(1, headings).text_from(7);
     let metrics = subject.metrics.iter();
-    for metric in metrics.filter(|metric| all || metric.is_headline) {
+    for metric in metrics.filter(|metric| rows.has(metric)) {
         let percent =
             |ratio: Option<f64>| ratio.map(|ratio| format!("{:+.1}", (ratio - 1.0) * 100.0));
         let none = || format::NONE.to_owned();
-        let change = percent(metric.ratio).map_or_else(none, |change| format!("{change} %"));
+        let change = percent(metric.ratio).map_or_else(none, |change| match better_side(metric) {
+            Some(side) => format!("{change} %, {side} better"),
+            None => format!("{change} %"),
+        });
         let interval = percent(metric.ratio_low).zip(percent(metric.ratio_high));
         let interval = interval.map_or_else(none, |(low, high)| format!("[{low}, {high}]"));
         let noise = metric
@@ -142,12 +205,21 @@ pub(crate) fn table(
     table
 }
 
-/// Returns the verdict; an inconclusive verdict includes the reason and the repetitions needed.
+/// Returns the side with the better value; `None` if they are equal as printed.
+fn better_side(metric: &MetricComparison) -> Option<&'static str> {
+    let ratio = metric.ratio.filter(|ratio| (ratio - 1.0).abs() >= 0.0005)?;
+    Some(match (ratio < 1.0) == metric.lower_is_better {
+        true => "other",
+        false => "base",
+    })
+}
+
+/// Returns the verdict; an inconclusive verdict includes the repetitions needed, or the reason.
 fn verdict_text(metric: &MetricComparison) -> String {
     let (verdict, reason) = (metric.verdict.name(), &metric.reason);
     match (metric.verdict, metric.repetitions_needed) {
         (Verdict::Inconclusive, Some(needed)) => {
-            format!("{verdict}: {reason}; needs about {needed} repetitions each")
+            format!("{verdict}: needs about {needed} repetitions each")
         }
         (Verdict::Inconclusive, None) => format!("{verdict}: {reason}"),
         _ => verdict.to_owned(),
@@ -170,6 +242,7 @@ mod tests {
     fn comparison() -> Comparison {
         let metric = |name: &str, is_headline, verdict| MetricComparison {
             metric: name.to_owned(),
+            lower_is_better: true,
             is_headline,
             base_values: vec![10.0, 10.2, 9.9],
             other_values: vec![12.0, 12.1, 11.9],
@@ -212,7 +285,7 @@ mod tests {
         let text = render_comparison(&comparison(), false, false);
         assert!(text.contains("worse: response_p99_ms"), "{text}");
         assert!(
-            text.contains("+20.0 %") && text.contains("[+16.0, +24.0]"),
+            text.contains("+20.0 %, base better") && text.contains("[+16.0, +24.0]"),
             "{text}"
         );
         assert!(text.contains("±3.10 %") && text.contains("3+3"), "{text}");
@@ -252,13 +325,13 @@ mod tests {
                 let named = |run| compare::NamedRun { label: "", run };
                 let options = compare::CompareOptions::default();
                 let found = compare::runs(named(&base), named(&other), &[], &options);
-                let text = table(&found.subjects[0], true, no_drawing).markdown_with(str::to_owned);
+                let text = table(&found.subjects[0], Rows::All, no_drawing).markdown_with(str::to_owned);
                 let row = text.lines().nth(2).unwrap().trim_start_matches("| ");
                 row.split(" | ").map(str::to_owned).collect::<Vec<_>>()
             };
             let shown = row_of(&base, &other);
             let quotient = shown_number(&shown[2]) / shown_number(&shown[1]);
-            let change: f64 = shown[3].trim_end_matches(" %").parse().unwrap();
+            let change: f64 = shown[3].split(" %").next().unwrap().parse().unwrap();
             let ratio = 1.0 + change / 100.0;
             // Both values have three digits, or two below 0.0095; the change has one decimal.
             let decimals = |text: &str| text.split('.').nth(1).map_or(0, str::len) as i32;
@@ -284,6 +357,11 @@ mod tests {
             .filter(|line| line.starts_with("| resp"))
             .collect();
         assert_eq!(rows.len(), 2, "{text}");
+        let (decided, closed) = text.split_once("<details><summary>1 inconclusive").unwrap();
+        assert!(
+            decided.contains("response\\_p99") && closed.contains("response\\_p50"),
+            "{text}"
+        );
         let columns = |row: &str| row.matches(" | ").count() + 1;
         assert!(rows.iter().all(|row| columns(row) == 8), "{text}");
         assert!(

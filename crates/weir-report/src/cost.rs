@@ -3,9 +3,40 @@
 use serde::Serialize;
 use weir_stats::run::Run;
 
+use crate::chart::slot;
 use crate::format;
-use crate::table::ReportTable;
+use crate::table::{Field, ReportTable};
 use crate::view::{self, FLOOR, Level, RowStatus, SubjectRow};
+
+/// Prices in US dollars: round numbers of the size of on-demand list prices of large clouds.
+#[derive(Serialize)]
+pub(crate) struct Prices {
+    /// Per core and month.
+    pub(crate) core: f64,
+    /// Per GB of memory and month.
+    pub(crate) memory: f64,
+    /// Per TB sent. Inside a network it is often free; to the internet it exceeds the servers.
+    pub(crate) traffic: f64,
+}
+
+/// The default prices; the calculator of the page changes them.
+pub(crate) const PRICES: Prices = Prices {
+    core: 25.0,
+    memory: 3.0,
+    traffic: 0.0,
+};
+
+/// 30 days.
+const MONTH_S: f64 = 30.0 * 86_400.0;
+
+impl Prices {
+    /// Returns the cost of servers and traffic per month; `None` if the cores are unknown.
+    fn per_month(&self, option: &CostOption) -> Option<f64> {
+        let memory = option.memory_bytes.unwrap_or(0.0) / 1e9 * self.memory;
+        let traffic = option.terabytes_per_month().unwrap_or(0.0) * self.traffic;
+        Some(option.cores? * self.core + memory + traffic)
+    }
+}
 
 #[derive(Serialize)]
 pub(crate) struct CostOption {
@@ -21,6 +52,19 @@ pub(crate) struct CostOption {
     pub(crate) cores: Option<f64>,
     pub(crate) memory_bytes: Option<f64>,
     pub(crate) mbit_per_s: Option<f64>,
+    #[serde(skip)]
+    wanted_per_s: Option<f64>,
+}
+
+impl CostOption {
+    fn terabytes_per_month(&self) -> Option<f64> {
+        Some(self.mbit_per_s? * 1e6 / 8.0 * MONTH_S / 1e12)
+    }
+
+    fn cost_per_million(&self) -> Option<f64> {
+        let per_month = self.wanted_per_s.filter(|per_s| *per_s > 0.0)? * MONTH_S;
+        Some(PRICES.per_month(self)? / per_month * 1e6)
+    }
 }
 
 /// Returns the subjects that sustained the level, fewest cores first, except the floor, which is a
@@ -66,6 +110,10 @@ fn cost_option(row: &SubjectRow<'_>) -> CostOption {
         memory_bytes: repetitions
             .mean(|cell| cell.of_servers(|usage| Some(usage.rss_max_bytes? as f64))),
         mbit_per_s: row.figures.mbit_per_s,
+        wanted_per_s: repetitions.mean(|cell| {
+            let delivery = cell.delivery.as_ref()?;
+            (cell.hold_s > 0.0).then(|| delivery.wanted() as f64 / cell.hold_s)
+        }),
     }
 }
 
@@ -74,13 +122,56 @@ pub(crate) const CAPTION: &str = "The choice is the architecture that sustained 
                                   loss and with the fewest cores of all servers: the broker and \
                                   the processes between it and the clients. The floor is a \
                                   baseline and cannot be chosen. Memory: resident memory of the \
-                                  servers. Mbit/s: received by all clients. Absolute values are \
-                                  for this machine and load; ratios between architectures transfer \
-                                  better.";
+                                  servers. Mbit/s: received by all clients. Prices: as below. \
+                                  Absolute values are for this machine and load; ratios between \
+                                  architectures transfer better.";
+
+/// Returns the caption of the servers, with the prices.
+pub(crate) fn servers_caption() -> String {
+    format!(
+        "Cores and resident memory of all servers: the broker and the processes between it and the \
+         clients. Cost in US dollars at {} per core and {} per GB of memory a month; traffic is not \
+         included. A month has 30 days. Lower is better everywhere.",
+        PRICES.core, PRICES.memory
+    )
+}
+
+/// Returns the servers of each subject at each level that it sustained, and their cost.
+pub(crate) fn servers(run: &Run, levels: &[Level<'_>]) -> ReportTable {
+    let headings = "clients|architecture|cores|cores per 1,000 clients|memory, MB|TB sent per month\
+                    |cost per month, $|per million wanted deliveries, $";
+    let mut table = ReportTable::headed(2, headings).grouped();
+    for level in levels {
+        for row in level.valid() {
+            let option = cost_option(row);
+            if option.cores.is_none() || option.wanted_per_s.is_none() {
+                continue;
+            }
+            let per_thousand = option
+                .cores
+                .map(|cores| cores / option.clients.max(1) as f64 * 1e3);
+            let name = Field {
+                swatch: Some(slot(run, &row.name)),
+                ..Field::from(&row.name)
+            };
+            let figures = [
+                option.cores,
+                per_thousand,
+                option.memory_bytes.map(|bytes| bytes / 1e6),
+                option.terabytes_per_month(),
+                PRICES.per_month(&option),
+                option.cost_per_million(),
+            ];
+            let figures = figures.map(|value| format::number(value).into());
+            table.row("", [level.label().into(), name].into_iter().chain(figures));
+        }
+    }
+    table
+}
 
 /// Returns the choice at each level; empty if there are no architectures to choose from.
 pub(crate) fn table(run: &Run) -> ReportTable {
-    let headings = "Clients|choice|reason|p99|cores|cores/1,000|memory MB|Mbit/s";
+    let headings = "clients|choice|reason|p99|cores|memory, MB|Mbit/s|cost per month, $";
     let mut table = ReportTable::headed(3, headings);
     for options in choices(run) {
         let sustained = sustained(&options);
@@ -92,16 +183,15 @@ pub(crate) fn table(run: &Run) -> ReportTable {
             table.row("", [&clients, none, reason, none, none, none, none, none]);
             continue;
         };
-        let per_thousand = best.cores.map(|cores| cores / clients as f64 * 1e3);
         let fields = [
             format::count(clients),
             best.name.clone(),
             reason(&sustained, best),
             format::maybe_duration_us(best.p99_us),
             format::number(best.cores),
-            format::number(per_thousand),
             format::number(best.memory_bytes.map(|bytes| bytes / 1e6)),
             format::number(best.mbit_per_s),
+            format::number(PRICES.per_month(best)),
         ];
         table.row("", fields);
     }

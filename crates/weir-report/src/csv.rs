@@ -18,7 +18,7 @@ const CELL: [[&str; 3]; 6] = [
     [
         "",
         "",
-        "architecture clients repetition status=/status/state status_reason not_sustained \
+        "architecture clients repetition variant status=/status/state status_reason not_sustained \
          saturated_role saturation_reason warm_up_s hold_s offered_records_per_s \
          achieved_records_per_s record_bytes_mean",
     ],
@@ -112,7 +112,7 @@ pub(crate) fn series(run: &Run) -> String {
     };
     let roles = points().flat_map(|(_, point)| point.cpu_cores.keys());
     let roles: BTreeSet<&String> = roles.collect();
-    let columns = pointers("architecture clients repetition").chain(pointers(POINT));
+    let columns = pointers("architecture clients repetition variant").chain(pointers(POINT));
     let cores = roles.iter().map(|role| format!("{role}_cpu_cores"));
     let headings = columns.map(|(heading, _)| heading).chain(cores);
     let rows = points().map(|(cell, point)| {
@@ -121,6 +121,7 @@ pub(crate) fn series(run: &Run) -> String {
             cell.architecture.clone(),
             cell.clients.to_string(),
             cell.repetition.to_string(),
+            cell.variant.clone().unwrap_or_default(),
         ];
         row.extend(pointers(POINT).map(|(_, at)| field(&value, &at)));
         let cores = roles.iter().map(|role| point.cpu_cores.get(*role));

@@ -19,6 +19,7 @@ mod libraries;
 mod markdown;
 mod overhead;
 mod overlay;
+mod proxies;
 mod published;
 mod results;
 mod run_dir;
@@ -39,7 +40,7 @@ pub use html::page as render_html;
 pub use index::INDEX_FILE;
 pub use markdown::report as render_markdown;
 pub use overhead::{OVERHEAD_FILE, overhead_table};
-pub use overlay::overlay;
+pub use overlay::{compared_pair, overlay};
 pub use run_dir::{ReportError, RunData};
 pub use terminal::render_table;
 

@@ -50,6 +50,11 @@ fn cells(out: &mut String, run: &Run) {
         titled(out, "Cost by architecture", &costs);
         let _ = writeln!(out, "\n{}", cost::CAPTION);
     }
+    let servers = cost::servers(run, &levels);
+    if !servers.is_empty() {
+        titled(out, "Servers by subject", &servers);
+        let _ = writeln!(out, "\n{}", cost::servers_caption());
+    }
     if !is_grid {
         charts(out, &files);
     }
@@ -70,8 +75,9 @@ fn head(out: &mut String, run: &Run) {
     let answer = esc(&view::answer(run));
     let _ = writeln!(
         out,
-        "# {answer}\n\n**{outcome}, {}.** {title}: {question}\n",
-        esc(&run.confidence.text())
+        "# {answer}\n\n**{outcome}, {}.** {title}: {question}\n\n{}\n",
+        esc(&run.confidence.text()),
+        esc(&weir_stats::answer::noise(run))
     );
     if let Some(verdict) = view::verdict(run) {
         let _ = writeln!(out, "{}\n", esc(verdict));
@@ -187,9 +193,12 @@ fn delivery(out: &mut String, run: &Run) {
 }
 
 fn reference(out: &mut String, run: &Run, levels: &[Level<'_>]) {
-    let Some(it) = &run.reference else { return };
+    let table = published::table(run, levels);
+    let Some(it) = run.reference.as_ref().filter(|_| !table.is_empty()) else {
+        return;
+    };
     let [source, hardware, note] = [&it.source, &it.hardware, &it.note].map(|it| esc(it));
-    let table = published::table(run, levels).markdown();
+    let table = table.markdown();
     let _ = write!(
         out,
         "\n## Published results (other hardware)\n\n{source}. Measured on {hardware}. {note}\n\n\

@@ -1,20 +1,56 @@
 //! Combines several runs into one, so that every table and chart shows them side by side.
 //!
-//! Each run gets a letter, which becomes the variant of its cells. Differences are not tested;
-//! `weir bench compare` does that.
+//! Each run gets a letter, which becomes the variant of its cells. Every other run is compared with
+//! the first, as `weir bench compare` does.
 
 use std::path::Path;
 
-use weir_stats::run::{Confidence, ConfidenceLevel, Run, RunOutcome};
+use weir_stats::compare::{self, CompareOptions, NamedRun};
+use weir_stats::run::{Comparison, Confidence, ConfidenceLevel, Run, RunOutcome};
 
 use crate::run_dir::{ReportError, RunData};
+use crate::view;
 
 pub(crate) const PLAN: &str = "side by side";
 /// Letters of the runs; their number limits the number of runs.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Reads run directories and combines them.
+/// Reads run directories, combines them and compares every other run with the first.
 pub fn overlay(dirs: &[&Path]) -> Result<RunData, ReportError> {
+    let (mut whole, runs) = combined(dirs)?;
+    let named = |index: usize, run| NamedRun {
+        label: &LETTERS[index..=index],
+        run,
+    };
+    let options = CompareOptions::default();
+    if let Some((first, others)) = runs.split_first() {
+        let comparisons = others.iter().enumerate().map(|(index, other)| {
+            compare::runs(named(0, first), named(index + 1, other), &[], &options)
+        });
+        conclude(&mut whole.run, comparisons.collect());
+    }
+    Ok(whole)
+}
+
+/// Reads two run directories and combines them; `comparison` is that of the second with the first.
+pub fn compared_pair(dirs: [&Path; 2], mut comparison: Comparison) -> Result<RunData, ReportError> {
+    let (mut whole, _) = combined(&dirs)?;
+    [comparison.base.label, comparison.other.label] = ["A", "B"].map(str::to_owned);
+    conclude(&mut whole.run, vec![comparison]);
+    Ok(whole)
+}
+
+/// Sets the answer, which is that of the comparisons.
+fn conclude(whole: &mut Run, comparisons: Vec<Comparison>) {
+    let answers: Vec<String> = comparisons.iter().map(compare::answer).collect();
+    if !answers.is_empty() {
+        whole.answer = answers.join(" ");
+    }
+    whole.comparisons = comparisons;
+}
+
+/// Returns the combined run without comparisons, and the single runs.
+fn combined(dirs: &[&Path]) -> Result<(RunData, Vec<Run>), ReportError> {
     if dirs.len() > LETTERS.len() {
         return Err(ReportError::TooMany(dirs.len(), LETTERS.len()));
     }
@@ -26,11 +62,13 @@ pub fn overlay(dirs: &[&Path]) -> Result<RunData, ReportError> {
         Some((_, first)) => RunData::without_logs(frame(&first.run)),
         None => return Err(ReportError::None),
     };
+    let mut single = Vec::new();
     for ((letter, data), dir) in runs.into_iter().zip(dirs) {
         describe(&mut whole.run, &letter, &data.run, dir);
+        single.push(data.run.clone());
         take(&mut whole, &letter, data);
     }
-    Ok(whole)
+    Ok((whole, single))
 }
 
 /// Returns the parts shared by all runs, taken from the first run.
@@ -44,10 +82,9 @@ fn frame(first: &Run) -> Run {
             level: ConfidenceLevel::Conclusive,
             reasons: Vec::new(),
         },
-        answer: "Results side by side; `weir bench compare` tests whether differences are \
-                 significant."
-            .to_owned(),
+        answer: format!("Results of one run: {}", view::answer(first)),
         headline: None,
+        aa_test: None,
         verdict: String::new(),
         thresholds: Vec::new(),
         settings: Vec::new(),

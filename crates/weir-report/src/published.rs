@@ -1,6 +1,7 @@
 //! Published results next to those of this run, the same in all formats.
 
 use std::collections::BTreeMap;
+use std::slice;
 
 use weir_stats::run::{ReferenceRow, Run};
 
@@ -11,8 +12,10 @@ use crate::view::{self, Level, RowStatus, SubjectRow};
 pub(crate) const CAPTION: &str = "Latency: mean in ms and standard deviation. CPU: share of the \
                                   server’s machine. Empty: not published, or not run here.";
 
-fn published(run: &Run) -> impl Iterator<Item = &ReferenceRow> {
-    run.reference.iter().flat_map(|reference| &reference.rows)
+/// Returns the published results of the levels that this run has too.
+fn published<'a>(run: &'a Run, levels: &'a [Level<'_>]) -> impl Iterator<Item = &'a ReferenceRow> {
+    let rows = run.reference.iter().flat_map(|reference| &reference.rows);
+    rows.filter(|row| view::is_run(levels, row))
 }
 
 fn ms(us: f64) -> f64 {
@@ -29,10 +32,15 @@ struct Point<'a> {
     ours: Option<&'a SubjectRow<'a>>,
 }
 
-/// Returns a row for each point and subject of the publication or of this run.
+/// Returns a row for each subject of the publication or of this run at the levels of both; empty if
+/// they have none in common.
 pub(crate) fn table(run: &Run, levels: &[Level<'_>]) -> ReportTable {
     let mut points: BTreeMap<PointKey, (String, Point<'_>)> = BTreeMap::new();
-    for level in levels {
+    let is_published = |level: &&Level<'_>| {
+        let mut rows = published(run, levels);
+        rows.any(|row| view::is_run(slice::from_ref(level), row))
+    };
+    for level in levels.iter().filter(is_published) {
         for row in &level.rows {
             let key = key(level.clients, level.parameters, &row.name);
             let point = points.entry(key).or_default();
@@ -40,7 +48,7 @@ pub(crate) fn table(run: &Run, levels: &[Level<'_>]) -> ReportTable {
             point.1.ours = Some(row).filter(|row| row.state == RowStatus::Valid);
         }
     }
-    for row in published(run) {
+    for row in published(run, levels) {
         let subject = match (&row.architecture, &row.variant) {
             (Some(architecture), Some(variant)) => format!("{architecture} {variant}"),
             (Some(architecture), None) => architecture.clone(),
@@ -57,8 +65,9 @@ pub(crate) fn table(run: &Run, levels: &[Level<'_>]) -> ReportTable {
         let point = points.entry(key).or_default();
         (point.0, point.1.theirs) = (view::label(row.clients, &row.parameters), Some(row));
     }
-    let is_published =
-        |column: &&PublishedColumn| published(run).any(|row| (column.theirs)(row).is_some());
+    let is_published = |column: &&PublishedColumn| {
+        published(run, levels).any(|row| (column.theirs)(row).is_some())
+    };
     let columns: Vec<&PublishedColumn> = COLUMNS.iter().filter(is_published).collect();
     let numbers = columns.iter().flat_map(|column| [column.heading, "here"]);
     let headings = ["at", "served by"]

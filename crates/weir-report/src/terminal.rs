@@ -30,6 +30,11 @@ pub fn render_table(run: &Run, width: usize, color: bool) -> String {
     );
     let class = view::confidence_class(run);
     out += &line(class, "  confidence  ", &run.confidence.text());
+    out += &line(
+        "",
+        "  noise  ",
+        weir_stats::answer::noise(run).trim_start_matches("Noise: "),
+    );
     for it in &run.thresholds {
         let (class, mark) = view::threshold_mark(it);
         let text = match it.status {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use weir_stats::interval::{self, Estimate};
 use weir_stats::run::{
-    Cell, CellStatus, ClockMode, ConfidenceLevel, DeliveryTotals, LatencySummary, Repetitions, Run,
-    RunOutcome, ThresholdCounts, ThresholdResult, ThresholdStatus,
+    Cell, CellStatus, ClockMode, ConfidenceLevel, DeliveryTotals, LatencySummary, ReferenceRow,
+    Repetitions, Run, RunOutcome, ThresholdCounts, ThresholdResult, ThresholdStatus,
 };
 
 use crate::format::{self, TimeUnit};
@@ -106,6 +106,17 @@ pub(crate) fn levels(run: &Run) -> Vec<Level<'_>> {
 /// Returns `true` if the run has more coordinates than the number of clients.
 pub(crate) fn is_grid(run: &Run) -> bool {
     run.cells.iter().any(|cell| !cell.parameters.is_empty())
+}
+
+/// Returns `true` if results by number of clients have more than one point.
+pub(crate) fn has_levels(run: &Run, levels: &[Level<'_>]) -> bool {
+    levels.len() > 1 && !is_grid(run)
+}
+
+/// Returns `true` if this run has a level at which the published result was measured.
+pub(crate) fn is_run(levels: &[Level<'_>], row: &ReferenceRow) -> bool {
+    let mut levels = levels.iter();
+    levels.any(|level| level.clients == row.clients && *level.parameters == row.parameters)
 }
 
 /// Returns all cells by level, then architecture, then repetition.

@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
+use common::page::Page;
 use common::{NASTY, sample};
 use weir_report::{RunData, render_html, write_all};
 
@@ -40,21 +41,61 @@ fn page_is_well_formed_and_shows_every_cell() {
             ids,
             [
                 "summary",
-                "limits",
-                "measured",
+                "verdict",
                 "results",
-                "reference",
-                "decision",
-                "percentiles",
+                "latency",
                 "time",
-                "charts",
-                "fairness",
-                "losses",
-                "parts",
+                "cost",
+                "delivery",
+                "published",
                 "configuration",
                 "raw",
             ]
         );
+    });
+}
+
+#[test]
+fn links_lead_to_every_section() {
+    in_dir(|dir| {
+        let page = Page::of(&RunData::read(dir).unwrap());
+        let document = page.document();
+        let nodes = || document.descendants();
+        let ids: Vec<&str> = nodes().filter_map(|node| node.attribute("id")).collect();
+        let links: Vec<&str> = nodes().filter_map(|node| node.attribute("href")).collect();
+        for link in &links {
+            let id = link.strip_prefix('#').unwrap();
+            assert!(ids.contains(&id), "{link}: {ids:?}");
+        }
+        for section in nodes().filter(|node| node.has_tag_name("section")) {
+            let link = format!("#{}", section.attribute("id").unwrap());
+            assert!(links.contains(&link.as_str()), "{link} is missing");
+        }
+        let mut unique = ids.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), ids.len(), "{ids:?}");
+    });
+}
+
+#[test]
+fn raw_values_are_closed_and_published_levels_meet() {
+    in_dir(|dir| {
+        let page = Page::of(&RunData::read(dir).unwrap());
+        let document = page.document();
+        let section = |id: &str| {
+            let mut nodes = document.descendants();
+            nodes.find(|node| node.attribute("id") == Some(id)).unwrap()
+        };
+        let raw = section("raw").first_element_child().unwrap();
+        assert!(raw.has_tag_name("details") && raw.attribute("open").is_none());
+        let text: String = section("published")
+            .descendants()
+            .filter_map(|node| node.text())
+            .collect();
+        assert!(text.contains("1,000 clients"), "{text}");
+        assert!(!text.contains("32,000"), "not a level of this run: {text}");
+        assert!(!text.contains("4,000 clients"), "not published: {text}");
     });
 }
 
@@ -116,6 +157,9 @@ fn page_loads_nothing_and_limits_scripts() {
             for attribute in node.attributes() {
                 let (name, value) = (attribute.name(), attribute.value());
                 assert!(!name.starts_with("on"), "{name}");
+                if name == "href" && value.starts_with('#') {
+                    continue;
+                }
                 assert!(
                     !["src", "href", "style", "action"].contains(&name),
                     "{name}={value}"
@@ -208,35 +252,4 @@ fn hostile_names_stay_in_data() {
         name.contains("</script>") && !name.contains('\u{1b}'),
         "{name}"
     );
-}
-
-/// A page split into XML and script elements, whose text is not XML.
-struct Page {
-    scripts: Vec<String>,
-    rest: String,
-}
-
-impl Page {
-    fn of(data: &RunData) -> Self {
-        let page = render_html(data);
-        let (mut scripts, mut rest) = (Vec::new(), String::new());
-        let mut pieces = page.split("<script");
-        rest.push_str(pieces.next().unwrap());
-        for piece in pieces {
-            let (open, after) = piece.split_once('>').unwrap();
-            let (text, after) = after.split_once("</script>").unwrap();
-            assert!(!open.contains("src"), "{open}");
-            scripts.push(text.to_owned());
-            rest.push_str(after);
-        }
-        Self { scripts, rest }
-    }
-
-    fn document(&self) -> roxmltree::Document<'_> {
-        let options = roxmltree::ParsingOptions {
-            allow_dtd: true,
-            ..Default::default()
-        };
-        roxmltree::Document::parse_with_options(&self.rest, options).unwrap()
-    }
 }

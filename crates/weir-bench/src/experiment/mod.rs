@@ -11,6 +11,7 @@
 //! 4. [`turns`]: [`turns::order`] rotates the subjects, [`turns::CellLog`] gives each cell its turn
 //!    and records how it ended.
 
+mod aa_test;
 pub(crate) mod broker;
 pub(crate) mod names;
 pub(crate) mod plan_file;

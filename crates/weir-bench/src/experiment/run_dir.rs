@@ -10,7 +10,7 @@ use weir_stats::run::{
 };
 use weir_stats::{answer, utc};
 
-use super::{BenchOptions, RunBroker};
+use super::{BenchOptions, RunBroker, aa_test};
 use crate::{BenchError, environment};
 use weir_load::clock::Clock;
 
@@ -24,8 +24,10 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Computes what follows from the results: confidence, answer and headline.
+    /// Computes what follows from the results: confidence, answer and headline. Without an A/A test
+    /// of its own, the run gets the newest one of its plan next to it.
     pub(crate) fn new(dir: PathBuf, mut run: Run) -> Self {
+        run.aa_test = answer::noise_floor(&run).or_else(|| aa_test::newest(&dir, &run));
         run.confidence = Confidence::of(&run);
         run.answer = answer::answer(&run);
         run.headline = answer::headline(&run);

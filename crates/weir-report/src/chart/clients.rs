@@ -3,16 +3,17 @@
 use weir_stats::run::{ReferenceRow, Run};
 
 use super::axis::Scale;
-use super::lines::{ChartPoint, LineStyle, Series, XAxis, draw, legend, xs, ys};
+use super::lines::{ChartPoint, LineStyle, Series, XAxis, connected, draw, legend, xs, ys};
 use super::plot::{Plot, tick, time_plot};
 use super::style::slot;
 use crate::format;
-use crate::view::{self, RowFigures};
+use crate::view::{self, Level, RowFigures, RowStatus};
 
 /// Draws the mean response time; returns `None` without values.
-pub(crate) fn latency(run: &Run) -> Option<String> {
+pub(crate) fn latency(run: &Run, levels: &[Level<'_>]) -> Option<String> {
     let lines = lines(
         run,
+        levels,
         |figures| figures.mean_us,
         |row| row.latency_mean_ms.map(|ms| ms as f64 * 1e3),
         |us| format!("mean {} ms", format::number(Some(us / 1e3))),
@@ -26,9 +27,10 @@ pub(crate) fn latency(run: &Run) -> Option<String> {
 }
 
 /// Draws the total bandwidth of all clients; returns `None` without values.
-pub(crate) fn bandwidth(run: &Run) -> Option<String> {
+pub(crate) fn bandwidth(run: &Run, levels: &[Level<'_>]) -> Option<String> {
     let lines = lines(
         run,
+        levels,
         |figures| figures.mbit_per_s,
         |row| row.throughput_bit_per_s.map(|bits| bits as f64 / 1e6),
         |mbit| format!("{} Mbit/s", format::number(Some(mbit))),
@@ -46,31 +48,33 @@ pub(crate) fn bandwidth(run: &Run) -> Option<String> {
 /// Returns the lines of this run and the published ones, or `None` if this run has no values.
 fn lines(
     run: &Run,
+    levels: &[Level<'_>],
     own: impl Fn(&RowFigures) -> Option<f64>,
     theirs: impl Fn(&ReferenceRow) -> Option<f64>,
     show: impl Fn(f64) -> String,
 ) -> Option<Vec<Series>> {
-    let levels = view::levels(run);
     let point = |name: &str, clients: u64, y: f64| {
         let tip = format!("{name} at {} clients: {}", format::count(clients), show(y));
         ChartPoint::new(clients as f64, y, tip)
     };
     let mut lines: Vec<Series> = Vec::new();
     for name in view::subjects(run) {
-        let rows = levels.iter().flat_map(view::Level::valid);
-        let points = rows.filter(|row| row.name == name).filter_map(|row| {
-            let value = own(&row.figures).filter(|value| *value > 0.0)?;
+        let rows = levels.iter().flat_map(|level| &level.rows);
+        let points = rows.filter(|row| row.name == name).map(|row| {
+            let figures = Some(&row.figures).filter(|_| row.state == RowStatus::Valid);
+            let value = figures.and_then(&own).filter(|value| *value > 0.0)?;
             Some(point(&name, row.clients(), value))
         });
         lines.push(Series {
-            points: points.collect(),
+            points: connected(points),
             slot: slot(run, &name),
             style: LineStyle::Marked,
             name,
         });
     }
     xs(&lines).next()?;
-    for row in run.reference.iter().flat_map(|reference| &reference.rows) {
+    let published = run.reference.iter().flat_map(|reference| &reference.rows);
+    for row in published.filter(|row| view::is_run(levels, row)) {
         let Some(value) = theirs(row).filter(|value| row.sustained && *value > 0.0) else {
             continue;
         };

@@ -29,12 +29,18 @@ pub(crate) struct ChartPoint {
     pub(crate) tip: String,
     /// `true` for the knee of the curve, drawn with a large ring.
     pub(crate) is_knee: bool,
+    /// `true` if a result is missing before this point, so that no line leads to it.
+    pub(crate) is_after_gap: bool,
 }
 
 impl ChartPoint {
     pub(crate) fn new(x: f64, y: f64, tip: String) -> Self {
-        let is_knee = false;
-        Self { x, y, tip, is_knee }
+        Self {
+            x,
+            y,
+            tip,
+            ..Self::default()
+        }
     }
 
     /// Creates the points of a line without tooltips.
@@ -44,6 +50,22 @@ impl ChartPoint {
             .map(|(x, y)| Self::new(*x, *y, String::new()))
             .collect()
     }
+}
+
+/// Returns the points; a missing result interrupts the line.
+pub(crate) fn connected(points: impl Iterator<Item = Option<ChartPoint>>) -> Vec<ChartPoint> {
+    let mut is_after_gap = false;
+    let point = |point: Option<ChartPoint>| match point {
+        Some(point) => Some(ChartPoint {
+            is_after_gap: std::mem::take(&mut is_after_gap),
+            ..point
+        }),
+        None => {
+            is_after_gap = true;
+            None
+        }
+    };
+    points.filter_map(point).collect()
 }
 
 pub(crate) struct XAxis<'a> {
@@ -108,11 +130,18 @@ pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Series]) -> String {
             LineStyle::Published => ("line published", "ring", 2.6),
         };
         let slot = line.slot;
-        plot.svg.path(&places, &format!("{stroke} {slot}"));
-        if line.style == LineStyle::Plain && places.len() > 1 {
-            continue;
+        let class = format!("{stroke} {slot}");
+        let mut start = 0;
+        for part in line.points.chunk_by(|_, next| !next.is_after_gap) {
+            plot.svg.path(&places[start..start + part.len()], &class);
+            start += part.len();
         }
-        for (at, point) in places.iter().zip(&line.points) {
+        for (index, (at, point)) in places.iter().zip(&line.points).enumerate() {
+            let is_alone = |at: usize| line.points.get(at).is_none_or(|it| it.is_after_gap);
+            let is_dot = (index == 0 || point.is_after_gap) && is_alone(index + 1);
+            if line.style == LineStyle::Plain && !is_dot {
+                continue;
+            }
             plot.svg
                 .circle(*at, radius, &format!("{mark} {slot}"), &point.tip);
             if point.is_knee {
@@ -122,4 +151,34 @@ pub(crate) fn draw(mut plot: Plot, x: &XAxis<'_>, lines: &[Series]) -> String {
         }
     }
     plot.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_results_interrupt_lines() {
+        let point = |x: f64| Some(ChartPoint::new(x, x, String::new()));
+        let points = [
+            point(1.0),
+            point(2.0),
+            None,
+            point(4.0),
+            point(5.0),
+            None,
+            point(7.0),
+        ];
+        let line = Series {
+            name: "gateway".to_owned(),
+            slot: "a1",
+            style: LineStyle::Plain,
+            points: connected(points.into_iter()),
+        };
+        let plot = Plot::new("test", Scale::between(0.0, 8.0), "y", tick);
+        let svg = draw(plot, &XAxis::new("x", Scale::between(0.0, 8.0)), &[line]);
+        assert_eq!(svg.matches("<path").count(), 2, "{svg}");
+        // The point without neighbours is a dot.
+        assert_eq!(svg.matches("<circle").count(), 1, "{svg}");
+    }
 }

@@ -4,12 +4,16 @@ use super::axis::Scale;
 use super::svg::{Anchor, Svg};
 use crate::format::{self, TimeUnit};
 
-pub(crate) const WIDTH: f64 = 440.0;
-pub(crate) const HEIGHT: f64 = 270.0;
+const WIDTH: f64 = 440.0;
+const HEIGHT: f64 = 270.0;
 const LEFT: f64 = 50.0;
 const RIGHT: f64 = WIDTH - 10.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = HEIGHT - 38.0;
+const LEGEND_LINE: f64 = 17.0;
+const NAME_CHARS_MAX: usize = 24;
+/// Width of a character in a legend, on average.
+const NAME_CHAR_WIDTH: f64 = 6.9;
 
 #[derive(Clone, Copy)]
 pub(crate) enum LegendSymbol {
@@ -38,35 +42,54 @@ impl Plot {
         Self { svg, y }
     }
 
-    /// Draws the names of the series on one line above the plot.
+    /// Draws the names of the series above the plot, on as many lines as they need.
     pub(crate) fn legend(&mut self, key: LegendSymbol, entries: &[(&str, &'static str)]) {
-        // A long legend starts at the edge with smaller gaps.
-        let (mut x, gap) = match entries.len() {
-            0..=4 => (LEFT, 19.0),
-            _ => (0.0, 12.0),
+        const GAP: f64 = 17.0;
+        let symbol_width = match key {
+            LegendSymbol::Line => 18.0,
+            LegendSymbol::Dot => 8.0,
+            LegendSymbol::Bar => 9.0,
         };
+        let shown = |name: &str| -> String { name.chars().take(NAME_CHARS_MAX).collect() };
+        let width =
+            |name: &str| symbol_width + 5.0 + NAME_CHAR_WIDTH * shown(name).chars().count() as f64;
+        let mut lines: Vec<Vec<(f64, &str, &'static str)>> = vec![Vec::new()];
+        let mut x = LEFT;
         for (name, slot) in entries {
-            let shown: String = name.chars().take(18).collect();
-            let width = match key {
-                LegendSymbol::Line => {
-                    let class = format!("line {slot}");
-                    self.svg.line((x, 8.0), (x + 18.0, 8.0), &class);
-                    18.0
-                }
-                LegendSymbol::Dot => {
-                    let class = format!("fill {slot}");
-                    self.svg.circle((x + 4.0, 8.0), 4.6, &class, "");
-                    8.0
-                }
-                LegendSymbol::Bar => {
-                    let class = format!("bar {slot}");
-                    self.svg.rect((x, 3.5), (9.0, 9.0), &class, "");
-                    9.0
-                }
-            };
-            let at = (x + width + 5.0, 12.0);
-            self.svg.text(at, Anchor::Start, "key", &shown);
-            x += width + gap + 6.9 * shown.chars().count() as f64;
+            if x + width(name) > WIDTH && x > LEFT {
+                lines.push(Vec::new());
+                x = LEFT;
+            }
+            let last = lines.len() - 1;
+            lines[last].push((x, name, slot));
+            x += width(name) + GAP;
+        }
+        let count = lines.len();
+        self.svg.grow_up((count - 1) as f64 * LEGEND_LINE);
+        for (index, line) in lines.into_iter().enumerate() {
+            let y = 8.0 - (count - 1 - index) as f64 * LEGEND_LINE;
+            for (x, name, slot) in line {
+                self.symbol(key, (x, y), slot);
+                let at = (x + symbol_width + 5.0, y + 4.0);
+                self.svg.text(at, Anchor::Start, "key", &shown(name));
+            }
+        }
+    }
+
+    fn symbol(&mut self, key: LegendSymbol, (x, y): (f64, f64), slot: &str) {
+        match key {
+            LegendSymbol::Line => {
+                let class = format!("line {slot}");
+                self.svg.line((x, y), (x + 18.0, y), &class);
+            }
+            LegendSymbol::Dot => {
+                let class = format!("fill {slot}");
+                self.svg.circle((x + 4.0, y), 4.6, &class, "");
+            }
+            LegendSymbol::Bar => {
+                let class = format!("bar {slot}");
+                self.svg.rect((x, y - 4.5), (9.0, 9.0), &class, "");
+            }
         }
     }
 
@@ -88,6 +111,13 @@ impl Plot {
             false => (x, Anchor::Middle),
         };
         self.svg.text((x, BOTTOM + 15.0), anchor, "tick", text);
+    }
+
+    /// Draws a band over the whole height, behind what is drawn later.
+    pub(crate) fn band(&mut self, from: f64, until: f64, class: &str, tip: &str) {
+        let (left, right) = (self.x(from), self.x(until));
+        let size = ((right - left).max(1.0), BOTTOM - TOP);
+        self.svg.rect((left, TOP), size, class, tip);
     }
 
     pub(crate) fn x(&self, place: f64) -> f64 {

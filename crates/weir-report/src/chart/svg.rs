@@ -20,6 +20,8 @@ pub(crate) enum Anchor {
 
 pub(crate) struct Svg {
     size: Place,
+    /// Height above the coordinate zero.
+    above: f64,
     label: String,
     class: &'static str,
     body: String,
@@ -39,10 +41,16 @@ impl Svg {
     pub(crate) fn new(size: Place, label: &str, class: &'static str) -> Self {
         Self {
             size,
+            above: 0.0,
             label: label.to_owned(),
             class,
             body: String::new(),
         }
+    }
+
+    /// Adds space above the drawing; coordinates there are negative.
+    pub(crate) fn grow_up(&mut self, height: f64) {
+        self.above += height;
     }
 
     fn push(&mut self, element: &Markup) {
@@ -95,10 +103,11 @@ impl Svg {
     }
 
     pub(crate) fn finish(self) -> String {
-        let ((width, height), body) = (self.size, PreEscaped(self.body));
+        let ((width, height), above) = (self.size, self.above);
+        let (body, height) = (PreEscaped(self.body), height + above);
         let svg = html! {
             svg xmlns="http://www.w3.org/2000/svg" class=(self.class)
-                viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(self.label) {
+                viewBox={ "0 " (0.0 - above) " " (width) " " (height) } role="img" aria-label=(self.label) {
                 (body)
             }
         };
@@ -106,14 +115,28 @@ impl Svg {
     }
 }
 
-/// Adds the style rules and a margin, for a drawing of this size in its own file.
-pub(crate) fn standalone(svg: &str, (width, height): Place) -> String {
-    let narrow = format!("viewBox=\"0 0 {width} {height}\"");
-    let with_margin = format!("viewBox=\"-14 -12 {} {}\"", width + 28.0, height + 24.0);
+/// Adds the style rules and a margin, for a drawing in its own file.
+pub(crate) fn standalone(svg: &str) -> String {
+    let view = svg
+        .split("viewBox=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next());
+    let view = view.unwrap_or_default();
+    let numbers: Vec<f64> = view.split(' ').filter_map(|it| it.parse().ok()).collect();
+    let with_margin = match numbers.as_slice() {
+        [x, y, width, height] => {
+            format!(
+                "{} {} {} {}",
+                x - 14.0,
+                y - 12.0,
+                width + 28.0,
+                height + 24.0
+            )
+        }
+        _ => view.to_owned(),
+    };
     let style = format!("><style>{CSS}.chart{{background:var(--bg)}}</style>");
-    let svg = svg
-        .replacen(&narrow, &with_margin, 1)
-        .replacen('>', &style, 1);
+    let svg = svg.replacen(view, &with_margin, 1).replacen('>', &style, 1);
     escape::page(&svg) + "\n"
 }
 

@@ -6,7 +6,7 @@ use weir_stats::interval;
 use weir_stats::run::{Cell, Run};
 
 use super::axis::Scale;
-use super::lines::{ChartPoint, LineStyle, Series, XAxis, draw, legend, xs, ys};
+use super::lines::{ChartPoint, LineStyle, Series, XAxis, connected, draw, legend, xs, ys};
 use super::plot::{Plot, tick};
 use crate::format;
 
@@ -51,15 +51,15 @@ fn axes<'a>(cells: &[&'a Cell]) -> Option<(&'a str, Option<&'a str>)> {
 
 fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> Option<SweepChart> {
     let mut by_line: BTreeMap<(u64, bool), BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
-    for cell in cells.iter().filter(|cell| cell.is_valid()) {
+    for cell in cells {
         let at = |name: &str| cell.parameters.get(name).copied().filter(|v| *v >= 0.0);
-        let (Some(x), Some(y)) = (at(x_name), cell.figures.get(figure)) else {
-            continue;
-        };
+        let Some(x) = at(x_name) else { continue };
         let line = series.and_then(at).unwrap_or(0.0);
         // The bits of non-negative floats sort like the floats.
         let line = by_line.entry((line.to_bits(), is_tool(cell))).or_default();
-        line.entry(x.to_bits()).or_default().push(*y);
+        let values = line.entry(x.to_bits()).or_default();
+        let figure = cell.figures.get(figure).filter(|_| cell.is_valid());
+        values.extend(figure);
     }
     let values: BTreeSet<u64> = by_line.keys().map(|(value, _)| *value).collect();
     let lines: Vec<Series> = by_line
@@ -78,13 +78,18 @@ fn sweep(cells: &[&Cell], figure: &str, x_name: &str, series: Option<&str>) -> O
                     true => LineStyle::Secondary,
                     false => LineStyle::Marked,
                 },
-                points: points
-                    .into_iter()
-                    .filter_map(|(x, values)| point(&label, f64::from_bits(x), &values, x_name))
-                    .collect(),
+                points: connected(
+                    points
+                        .into_iter()
+                        .map(|(x, values)| point(&label, f64::from_bits(x), &values, x_name)),
+                ),
                 name,
             }
         })
+        .collect();
+    let lines: Vec<Series> = lines
+        .into_iter()
+        .filter(|it| !it.points.is_empty())
         .collect();
     if !lines.iter().any(|line| line.points.len() > 1) {
         return None;

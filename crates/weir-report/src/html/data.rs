@@ -42,6 +42,7 @@ pub(crate) fn block(data: &RunData, levels: &[Level<'_>], initial: Option<&Level
         "bins_per_decade": BINS_PER_DECADE,
         "levels": levels.iter().map(level).collect::<Vec<_>>(),
         "options": cost_options(data, &names),
+        "prices": cost::PRICES,
         // Index of the level shown first.
         "level": levels.iter().position(is_initial).unwrap_or(0),
     });
@@ -122,6 +123,7 @@ fn cell_data(data: &RunData, cell: &Cell) -> Value {
         "p999_us": steps.worst(|point| second(point)?.p999_us),
         "max_us": steps.worst(|point| second(point)?.max_us),
         "cpu": cpu.collect::<BTreeMap<_, _>>(),
+        "noisy": cell.noisy.iter().map(|it| [it.from_s, it.until_s]).collect::<Vec<_>>(),
         "heat": timeline.and_then(|timeline| heat(&timeline.thinned(SECONDS_MAX))),
     })
 }

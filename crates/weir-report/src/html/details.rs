@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 use weir_stats::run::{CellStatus, Run};
 
-use super::element::{remarks, section};
+use super::element::{Section, chart, facts, part, remarks};
+use crate::chart::diagram;
 use crate::format::{self, TimeUnit};
 use crate::table::ReportTable;
 use crate::{shared, view};
 
-pub(crate) fn parts(run: &Run) -> Markup {
+pub(crate) fn usage(run: &Run) -> Markup {
     let usage = shared::usage(run);
     html! { @if !usage.is_empty() {
-        (section("parts", "Resource usage by process role", &html! {
+        (part("usage", "Resource usage by process role", &html! {
             (usage)
             p.caption {
                 "Sampled during the measured window, including load generator and clients. "
@@ -48,8 +49,9 @@ fn network_sources(run: &Run) -> String {
     }
 }
 
-pub(crate) fn configuration(run: &Run) -> Markup {
+pub(crate) fn configuration(run: &Run) -> Section {
     let content = html! {
+        @if !run.cells.is_empty() { (part("setup", "Test setup", &setup(run))) }
         pre { code { (command(run)) } }
         div."grid2 settings" { @for (title, values) in shared::configuration(run) {
             div.group {
@@ -58,7 +60,19 @@ pub(crate) fn configuration(run: &Run) -> Markup {
             }
         } }
     };
-    section("configuration", "Configuration", &content)
+    Section::new("configuration", "Configuration", content)
+}
+
+/// Returns the processes, their hosts, and settings that are equal in all cells.
+fn setup(run: &Run) -> Markup {
+    let caption = "Data flows from left to right, one lane per architecture. Each architecture is \
+                   measured separately with a fresh topic. The line below shows the span of the \
+                   response time.";
+    let machine = ("Machine", view::machine(run));
+    html! {
+        @if !run.placement.is_empty() { (chart(&diagram(run), caption)) }
+        (facts(view::facts(run).into_iter().chain([machine])))
+    }
 }
 
 fn command(run: &Run) -> String {
@@ -74,10 +88,10 @@ fn command(run: &Run) -> String {
 }
 
 /// Returns the values of every repetition, all stages.
-pub(crate) fn raw(run: &Run) -> Markup {
+pub(crate) fn raw(run: &Run) -> Section {
     let all = run.cells.iter().flat_map(|cell| cell.latency.values());
     let unit = TimeUnit::for_values_us(all.filter_map(|summary| summary.p50_us));
-    let headings = "Cell|stage|values|mean|sd|min|p50|p90|p95|p99|p99.9|p99.99|max|negative";
+    let headings = "cell|stage|values|mean|sd|min|p50|p90|p95|p99|p99.9|p99.99|max|negative";
     let mut table = ReportTable::headed(2, headings);
     for cell in view::cells(run) {
         let class = if cell.is_valid() { "" } else { "invalid" };
@@ -89,6 +103,8 @@ pub(crate) fn raw(run: &Run) -> Markup {
         }
     }
     let content = html! {
+        p { "Latency of every repetition; cells.csv and series.csv in the run directory have all \
+             values." }
         (table)
         p.caption {
             "Latencies in " (unit.name()) ". " b { "response" } ": due time to receipt. "
@@ -98,7 +114,7 @@ pub(crate) fn raw(run: &Run) -> Markup {
         }
         (remarks("note", notes(run)))
     };
-    section("raw", "Latency by repetition", &content)
+    Section::new("raw", "Raw values", content).closed()
 }
 
 fn resolution(run: &Run) -> String {

@@ -4,27 +4,29 @@
 use maud::{Markup, html};
 use weir_stats::run::{Comparison, MetricComparison, Run};
 
-use super::element::{remarks, section};
-use crate::{compare, format, shared};
+use super::element::{Section, remarks};
+use crate::compare::{self, Rows};
+use crate::{format, shared};
 
-pub(crate) fn sections(run: &Run) -> Markup {
+pub(crate) fn sections(run: &Run) -> [Section; 3] {
     let derived = shared::derived(run);
-    html! {
-        @for comparison in &run.comparisons { (compared(comparison)) }
-        @if let Some(search) = &run.find_max {
-            (section("search", "Maximum sustained load", &html! {
-                p.lead { (search.summary) }
-                (shared::steps(search))
-                p.caption {
-                    "All tested loads, in order. The result was confirmed in a longer run, and the \
-                     next higher load was tested again."
-                }
-            }))
+    let compared = html! { @for it in &run.comparisons { (compared(it)) } };
+    let search = html! { @if let Some(search) = &run.find_max {
+        (shared::steps(search))
+        p.caption {
+            "All tested loads, in order. The result was confirmed in a longer run, and the next \
+             higher load was tested again."
         }
-        @if !derived.is_empty() {
-            (section("derived", "Derived results", &html! { (derived) }))
-        }
-    }
+    } };
+    [
+        Section::new("comparisons", "Comparisons", compared),
+        Section::new("search", "Search", search),
+        Section::new(
+            "derived",
+            "Derived results",
+            html! { @if !derived.is_empty() { (derived) } },
+        ),
+    ]
 }
 
 fn compared(comparison: &Comparison) -> Markup {
@@ -37,13 +39,13 @@ fn compared(comparison: &Comparison) -> Markup {
     };
     let draw =
         |metric: &MetricComparison| interval(metric, reach(comparison), comparison.margin_share);
-    html! { section.comparison {
-        h2 { (other) " compared with " (base) }
+    let tables = |is_decided: bool| compare::tables(comparison, Rows::of(is_decided), draw);
+    let undecided = compare::undecided(comparison);
+    html! { div.comparison {
+        h3 { (other) " compared with " (base) }
         @if let Some(text) = compare::single_repetition_note(comparison) { p { (text) } } @else {
             p.lead { (comparison.summary) }
-            @for subject in &comparison.subjects {
-                h3 { (subject.subject.to_string()) } (compare::table(subject, true, draw))
-            }
+            @for (title, table) in tables(true) { h4 { (title) } (table) }
             p.caption {
                 "Change of " (other) " relative to " (base) ", from the repetitions of both. "
                 b { "Equivalent" } ": the whole interval is within ±"
@@ -51,6 +53,10 @@ fn compared(comparison: &Comparison) -> Markup {
                 b { "Inconclusive" } " does not mean equal: more repetitions are needed. " (drift)
             }
             (remarks("warning", comparison.warnings.iter().map(|text| html! { (text) })))
+            @if undecided > 0 { details {
+                summary { (undecided) " inconclusive metrics" }
+                @for (title, table) in tables(false) { h4 { (title) } (table) }
+            } }
         }
     } "\n" }
 }

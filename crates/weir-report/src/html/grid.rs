@@ -4,13 +4,16 @@
 use maud::{Markup, html};
 use weir_stats::run::Run;
 
-use super::element::{chart, section};
+use super::element::{chart, part};
 use crate::chart::{curve, sweep};
 use crate::grid::rate_grid;
 use crate::view::{self, Level};
 
 /// Returns grids, the latency curve, and one chart per metric of a sweep.
-pub(crate) fn sections(run: &Run, levels: &[Level<'_>]) -> Markup {
+pub(crate) fn parts(run: &Run, levels: &[Level<'_>]) -> Markup {
+    if !view::is_grid(run) {
+        return Markup::default();
+    }
     let subjects = view::subjects(run).into_iter();
     let grids = subjects.filter_map(|name| rate_grid(&name, levels).map(|grid| (name, grid)));
     let grids: Vec<_> = grids.collect();
@@ -20,12 +23,9 @@ pub(crate) fn sections(run: &Run, levels: &[Level<'_>]) -> Markup {
         .map(|(name, cells)| (name, sweep::sweeps(&cells)))
         .filter(|(_, charts)| !charts.is_empty())
         .collect();
-    if grids.is_empty() && curve.is_none() && sweeps.is_empty() {
-        return Markup::default();
-    }
     let content = html! {
         @for (name, (unit, table)) in &grids {
-            h3 { (name) ": mean response, " (unit.name()) " (standard deviation)" }
+            h4 { (name) ": mean response, " (unit.name()) " (standard deviation)" }
             (table)
             p.caption {
                 "Green: sustained. Red: not sustained; the reasons are below the comparison. Grey: \
@@ -37,7 +37,7 @@ pub(crate) fn sections(run: &Run, levels: &[Level<'_>]) -> Markup {
             (chart(&svg, "Each point is one load. The ring marks the last sustained load."))
         } }
         @for (name, charts) in &sweeps {
-            h3 { (name) }
+            h4 { (name) }
             div.grid2 { @for it in charts {
                 @let tool = match it.has_tool {
                     true => " Dotted: Apache Kafka’s own tool in the same cells.",
@@ -47,5 +47,5 @@ pub(crate) fn sections(run: &Run, levels: &[Level<'_>]) -> Markup {
             } }
         }
     };
-    section("charts", "Results by clients and rate", &content)
+    part("grid", "By clients and rate", &content)
 }

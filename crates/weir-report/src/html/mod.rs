@@ -4,12 +4,15 @@
 //! interactive ones. The page loads nothing, and its content policy allows its scripts by their
 //! hashes.
 
+mod cost;
 mod data;
 mod delivery;
 mod details;
 mod element;
 mod findings;
+mod first_screen;
 mod grid;
+mod latency;
 mod libraries;
 mod percentiles;
 mod results;
@@ -20,12 +23,10 @@ mod verdict;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_stats::run::Run;
 
-use crate::published;
 use crate::run_dir::RunData;
-use crate::summary::{self, Summary};
 use crate::view::{self, Level};
-use crate::{chart, cost, escape};
-use element::section;
+use crate::{chart, escape, published};
+use element::{Section, navigation};
 use script::Inline;
 
 const CSS: &str = include_str!("style.css");
@@ -36,53 +37,49 @@ pub fn page(data: &RunData) -> String {
     let levels = view::levels(run);
     let initial = most_informative_level(&levels);
     let inline = Inline::new(&[chart::CSS, CSS]);
-    // A library run has no such cells and nothing for scripts to draw.
-    let has_cells = run.libraries.is_none() || !run.cells.is_empty();
+    let mut sections = vec![
+        first_screen::section(data, &levels, initial),
+        verdict::limits(run),
+    ];
+    sections.extend(findings::sections(run));
+    sections.extend(libraries::sections(run));
+    if has_cells(run) {
+        sections.extend(cells(data, &levels, initial));
+    }
+    sections.push(details::configuration(run));
+    if has_cells(run) {
+        sections.push(details::raw(run));
+    }
+    sections.retain(|section| !section.is_empty());
     let page = html! {
         (DOCTYPE) "\n"
         html xmlns="http://www.w3.org/1999/xhtml" lang="en" { "\n"
             (head(run, &inline))
             body { "\n"
+                (navigation(&sections))
                 div.page { "\n"
                     (verdict::verdict(run))
-                    main {
-                        @if let Some(summary) = summary::summary(run, &levels) {
-                            (first_screen(&summary, run, &levels))
-                        }
-                        (verdict::limits(run))
-                        (findings::sections(run))
-                        (libraries::sections(run))
-                        @if has_cells { (cells(data, &levels, initial)) }
-                        (details::configuration(run))
-                        @if has_cells { (details::raw(run)) }
-                    } "\n"
+                    main { @for section in &sections { (section) } } "\n"
                     footer { p {
                         "weir " (run.weir_version) " · " (run.started_utc) " to "
                         (run.finished_utc) " · generated from run.json and its interval logs"
                     } } "\n"
                 } "\n"
-                @if has_cells {
-                    // The data is not a script and cannot end its element.
-                    script type="application/json" id="run-data" {
-                        (PreEscaped(data::block(data, &levels, initial)))
-                    } "\n"
-                    script { (PreEscaped(&inline.library)) } "\n"
-                    script { (PreEscaped(&inline.page)) } "\n"
-                }
+                // The data is not a script and cannot end its element.
+                script type="application/json" id="run-data" {
+                    (PreEscaped(data::block(data, &levels, initial)))
+                } "\n"
+                script { (PreEscaped(&inline.library)) } "\n"
+                script { (PreEscaped(&inline.page)) } "\n"
             } "\n"
         } "\n"
     };
     escape::page(&page.into_string())
 }
 
-/// Returns the table of the first screen, and a chart if the run has several levels.
-fn first_screen(summary: &Summary, run: &Run, levels: &[Level<'_>]) -> Markup {
-    let content = html! {
-        div.sortable { (summary.table) }
-        p.caption { (summary.caption) }
-        @if delivery::varies(run, levels) { (delivery::by_load(run, levels)) }
-    };
-    section("summary", &summary.title, &content)
+/// Returns `false` for a run of client libraries, which has samples instead.
+fn has_cells(run: &Run) -> bool {
+    run.libraries.is_none() || !run.cells.is_empty()
 }
 
 fn head(run: &Run, inline: &Inline) -> Markup {
@@ -103,35 +100,29 @@ fn meta(attribute: &str, content: &str) -> Markup {
     PreEscaped(format!("<meta {attribute} content=\"{content}\"/>\n"))
 }
 
-fn cells(data: &RunData, levels: &[Level<'_>], initial: Option<&Level<'_>>) -> Markup {
+fn cells(data: &RunData, levels: &[Level<'_>], initial: Option<&Level<'_>>) -> [Section; 6] {
     let run = &data.run;
-    let is_grid = view::is_grid(run);
-    let costs = cost::table(run);
-    html! {
-        @if is_grid { (grid::sections(run, levels)) }
-        (verdict::measured(run))
-        (results::sections(run, levels))
-        (reference(run, levels))
-        @if !costs.is_empty() { (section("decision", "Cost by architecture", &html! {
-            div.live {} (costs) p.caption { (cost::CAPTION) }
-        })) }
-        (percentiles::sections(data, levels, initial))
-        (time::sections(data, initial))
-        @if !is_grid { (delivery::costs(run, levels)) }
-        (delivery::fairness(run, levels))
-        (delivery::losses(run))
-        (details::parts(run))
-    }
+    [
+        results::section(run, levels),
+        latency::section(data, levels, initial),
+        time::section(data, initial),
+        cost::section(run, levels),
+        delivery::section(run, levels),
+        reference(run, levels),
+    ]
 }
 
-/// Returns the published results; the heading says that they are from other hardware.
-fn reference(run: &Run, levels: &[Level<'_>]) -> Markup {
-    html! { @if let Some(it) = &run.reference { section id="reference" {
-        h2 { "Published results " span."badge warn" { "other hardware" } }
+/// Returns the published results of the levels that this run has too; the heading says that they
+/// are from other hardware.
+fn reference(run: &Run, levels: &[Level<'_>]) -> Section {
+    let table = published::table(run, levels);
+    let it = run.reference.as_ref().filter(|_| !table.is_empty());
+    let content = html! { @if let Some(it) = it {
         p { (it.source) ". Measured on " (it.hardware) ". " (it.note) }
-        (published::table(run, levels))
+        (table)
         p.caption { (published::CAPTION) }
-    } "\n" } }
+    } };
+    Section::new("published", "Published results", content).with_badge("warn", "other hardware")
 }
 
 /// Returns the highest level at which two architectures have results, else the highest with any.

@@ -3,26 +3,24 @@
 use maud::{Markup, html};
 use weir_stats::run::StageMean;
 
-use super::element::{chart, section};
+use super::element::{chart, part};
 use crate::chart::{percentiles, stages};
 use crate::format::{self, TimeUnit};
 use crate::run_dir::RunData;
 use crate::table::ReportTable;
 use crate::view::{Level, times_us};
 
-/// Returns subject curves for every level, and stage curves for the level shown first.
-pub(crate) fn sections(
-    data: &RunData,
-    levels: &[Level<'_>],
-    initial: Option<&Level<'_>>,
-) -> Markup {
+/// Returns subject curves for every level, stage curves and mean stages for the level shown first.
+pub(crate) fn parts(data: &RunData, levels: &[Level<'_>], initial: Option<&Level<'_>>) -> Markup {
     let plot = |level: &Level<'_>| {
         let caption = format!("Response time, {}.", level.label());
         Some(chart(&percentiles(data, level)?, &caption))
     };
     let plots: Vec<Markup> = levels.iter().filter_map(plot).collect();
+    let stage_means = initial.map(mean_stages).unwrap_or_default();
+    let stage_means = part("stages", "Stages of the mean response time", &stage_means);
     if plots.is_empty() {
-        return Markup::default();
+        return stage_means;
     }
     let content = html! {
         div.live {}
@@ -40,10 +38,9 @@ pub(crate) fn sections(
              next percentile. " b { "Response" } " starts at the due time of a record, "
             b { "service" } " at its send; the difference is schedule lag."
         }
-        @if let Some(level) = initial { (mean_stages(level)) }
         (no_script(levels))
     };
-    section("percentiles", "Latency by percentile", &content)
+    html! { (part("percentiles", "By percentile", &content)) (stage_means) }
 }
 
 /// Returns the values as a table, for browsers without scripts.
@@ -76,7 +73,7 @@ fn mean_stages(level: &Level<'_>) -> Markup {
         .map(|(_, stages)| sum(stages))
         .fold(0.0, f64::max);
     html! { @if !rows.is_empty() {
-        h3 { "Stages of the mean response time, " (level.label()) }
+        p.caption { (level.label()) }
         div.scroll { table.stages { tbody { @for (name, stages) in rows { tr {
             th scope="row" { (name) }
             td { (bar(stages, most_us)) }

@@ -1,18 +1,18 @@
 //! The main comparison: a block per level.
 
-use maud::{Markup, html};
+use maud::html;
 use weir_stats::run::Run;
 
-use super::element::{remarks, section};
+use super::element::{Section, remarks};
 use crate::columns::{self, GROUPS};
 use crate::view::{self, Level, SubjectRow};
 use crate::{results, sweep_table};
 
-pub(crate) fn sections(run: &Run, levels: &[Level<'_>]) -> Markup {
+pub(crate) fn section(run: &Run, levels: &[Level<'_>]) -> Section {
     let sweeps = sweep_table::tables(run);
     if !sweeps.is_empty() {
         let content = html! { @for (title, table) in &sweeps { h3 { (title) } (table) } };
-        return section("results", "Results", &content);
+        return Section::new("results", "Results", content);
     }
     let name = |column: &columns::Column| column.name.to_owned();
     let table = results::table(run, levels, &columns::below(u8::MAX), name, |it| it.label());
@@ -42,5 +42,5 @@ pub(crate) fn sections(run: &Run, levels: &[Level<'_>]) -> Markup {
             over repetitions; losses are summed. – means too few samples or not measured."
         }
     };
-    section("results", "Results", &content)
+    Section::new("results", "Results", content)
 }

@@ -9,12 +9,13 @@ use sha2::{Digest as _, Sha256};
 const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
 const UPLOT_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
-const PAGE: [&str; 6] = [
+const PAGE: [&str; 7] = [
     include_str!("script/base.js"),
     include_str!("script/charts.js"),
     include_str!("script/sections.js"),
     include_str!("script/decide.js"),
     include_str!("script/sort.js"),
+    include_str!("script/copy.js"),
     include_str!("script/start.js"),
 ];
 

@@ -3,24 +3,29 @@
 use maud::{Markup, html};
 use weir_stats::run::{Cell, SeriesPoint};
 
-use super::element::{chart, remarks, section};
-use crate::chart::{QUANTITIES, heat_map, over_time, slot};
+use super::element::{Section, chart, part};
+use crate::chart::{OverTime, QUANTITIES, disturbed, heat_map, over_time, slot};
 use crate::format;
 use crate::run_dir::RunData;
 use crate::table::ReportTable;
 use crate::view::{self, Level};
 
-/// Returns the section, unless nothing was recorded over time.
-pub(crate) fn sections(data: &RunData, initial: Option<&Level<'_>>) -> Markup {
-    let Some(level) = initial else {
-        return Markup::default();
-    };
-    let stills = QUANTITIES.iter().filter_map(|quantity| {
-        let svg = over_time(&data.run, level, quantity)?;
-        Some(chart(&svg, quantity.caption))
-    });
-    let mut stills: Vec<Markup> = stills.collect();
-    if stills.is_empty() {
+/// Returns the section; it is empty if nothing was recorded over time.
+pub(crate) fn section(data: &RunData, initial: Option<&Level<'_>>) -> Section {
+    let content = initial.map(|level| charts(data, level));
+    Section::new("time", "Over time", content.unwrap_or_default())
+}
+
+fn charts(data: &RunData, level: &Level<'_>) -> Markup {
+    let (mut stills, mut constants) = (Vec::new(), Vec::new());
+    for quantity in &QUANTITIES {
+        match over_time(&data.run, level, quantity) {
+            Some(OverTime::Chart(svg)) => stills.push(chart(&svg, quantity.caption)),
+            Some(OverTime::Constant(text)) => constants.push(text),
+            None => {}
+        }
+    }
+    if stills.is_empty() && constants.is_empty() {
         return Markup::default();
     }
     stills.extend(level.valid().filter_map(|row| {
@@ -29,39 +34,61 @@ pub(crate) fn sections(data: &RunData, initial: Option<&Level<'_>>) -> Markup {
         let caption = "Each column is one second; darker means more deliveries with that latency.";
         Some(chart(&svg, caption))
     }));
-    let noisy: Vec<Markup> = view::cells(&data.run)
-        .into_iter()
-        .flat_map(|cell| cell.noisy.iter().map(move |span| (cell, span)))
-        .map(|(cell, span)| {
-            let [from, until] = [span.from_s, span.until_s].map(|s| format::figure(Some(s)));
-            html! { b { (cell.id()) } " " (from) " to " (until) " s: " (span.reason) }
-        })
-        .collect();
-    let content = html! {
+    let noisy = disturbances(data);
+    html! {
         div.live {}
-        div.still { h3 { (level.label()) } div.grid2 { @for still in stills { (still) } } }
-        p.caption {
-            "Steps or a slope mean that the system was not in a steady state; a dip followed by a \
-             peak is a stall. The schedule lag must be far below the latencies. "
-            span.on-screen {
-                "All charts share their cursor. Drag to zoom, double-click to reset. Shaded: \
-                 before the measured window."
+        div.still {
+            h3 { (level.label()) }
+            div.grid2 { @for still in stills { (still) } }
+            @if !constants.is_empty() {
+                p.caption { "Constant, so without a chart: " (constants.join(", ")) "." }
             }
         }
-        @if !noisy.is_empty() { h3 { "Disturbed windows" } (remarks("warning", noisy)) }
+        p.caption {
+            "Steps or a slope mean that the system was not in a steady state; a dip followed by a \
+             peak is a stall. The schedule lag must be far below the latencies. A line is interrupted where a second has too few \
+             samples. "
+            @if !noisy.is_empty() {
+                "Yellow bands: seconds in which a cell that is shown was disturbed; the list is \
+                 below. "
+            }
+            span.on-screen {
+                "All charts share their cursor. Drag to zoom, double-click to reset. Grey: before \
+                 the measured window."
+            }
+        }
+        @if !noisy.is_empty() {
+            (part("disturbances", "Disturbed seconds", &html! { (noisy) }))
+        }
         noscript {
             p.caption {
                 "Lowest, median and highest second of every cell; every second is in series.csv."
             }
             (ranges(data))
         }
-    };
-    section("time", "Results over time", &content)
+    }
+}
+
+/// Returns the disturbed seconds of each cell, with the first reason as an example.
+fn disturbances(data: &RunData) -> ReportTable {
+    let mut table = ReportTable::headed(1, "cell|disturbed, s|of, s|first reason").text_from(3);
+    for cell in view::cells(&data.run) {
+        let Some(first) = cell.noisy.first() else {
+            continue;
+        };
+        let spans_s: f64 = disturbed(&[cell])
+            .iter()
+            .map(|(from, until)| until - from)
+            .sum();
+        let [spans_s, hold_s] = [spans_s, cell.hold_s].map(|s| format::figure(Some(s)));
+        table.row("", [&cell.id(), &spans_s, &hold_s, &first.reason]);
+    }
+    table
 }
 
 /// Returns minimum, median and maximum of each chart, for browsers without scripts.
 fn ranges(data: &RunData) -> ReportTable {
-    let headings = "Cell|deliveries/s|p99|schedule lag p99|CPU of the delivering process, cores";
+    let headings = "cell|deliveries/s|p99|schedule lag p99|CPU of the delivering process, cores";
     let mut table = ReportTable::headed(1, headings);
     let cells = view::cells(&data.run).into_iter();
     for cell in cells.filter(|cell| cell.series.len() > 1) {

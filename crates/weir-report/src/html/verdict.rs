@@ -1,11 +1,11 @@
-//! The top of the page: verdict, limits, warnings and setup.
+//! The top of the page: answer, confidence, limits and warnings.
 
 use maud::{Markup, html};
+use weir_stats::answer;
 use weir_stats::run::Run;
 
-use super::element::{chart, facts, remarks, section};
-use crate::format;
-use crate::{chart as charts, view};
+use super::element::{Section, remarks};
+use crate::{format, view};
 
 pub(crate) fn verdict(run: &Run) -> Markup {
     let (class, word) = view::outcome(run);
@@ -16,17 +16,18 @@ pub(crate) fn verdict(run: &Run) -> Markup {
         p.trust { span class={ "badge " (class) } { (word) } " "
             span class={ "badge " (view::confidence_class(run)) } { (confidence.level.words()) }
             " " (confidence.reasons.join(", "))
+            " " span.noise-text { (answer::noise(run)) }
         } "\n"
         p.question { (run.question) }
     } "\n" }
 }
 
 /// Returns the limits with their results, the verdict on each subject, warnings and notes.
-pub(crate) fn limits(run: &Run) -> Markup {
-    section(
-        "limits",
+pub(crate) fn limits(run: &Run) -> Section {
+    Section::new(
+        "verdict",
         "Verdict",
-        &html! {
+        html! {
             @if let Some(verdict) = view::verdict(run) { p { (verdict) } }
             @if !run.thresholds.is_empty() { ul.thresholds { @for it in &run.thresholds {
                 @let (class, mark) = view::threshold_mark(it);
@@ -45,17 +46,4 @@ pub(crate) fn limits(run: &Run) -> Markup {
             (remarks("note", run.notes.iter().map(|text| html! { (text) })))
         },
     )
-}
-
-/// Returns the processes, their hosts, and settings that are equal in all cells.
-pub(crate) fn measured(run: &Run) -> Markup {
-    let caption = "Data flows from left to right, one lane per architecture. Each architecture is \
-                   measured separately with a fresh topic. The line below shows the span of the \
-                   response time.";
-    let machine = ("Machine", view::machine(run));
-    let content = html! {
-        (chart(&charts::diagram(run), caption))
-        (facts(view::facts(run).into_iter().chain([machine])))
-    };
-    section("measured", "Test setup", &content)
 }

@@ -162,7 +162,11 @@ impl<'a> Group<'a> {
 
     /// Returns the median of the pair ratios with its interval.
     pub(crate) fn medians(&self, quantity: &Quantity) -> TitledTable {
-        let title = format!("Median ratio of repetitions, %: {}", quantity.title);
+        let title = format!(
+            "Median ratio of repetitions, %{}: {}",
+            self.better_below(),
+            quantity.title
+        );
         let median = |compared: LibraryComparison| Some(median_entry(&compared.pairs?));
         (title, self.ratios_to_others(quantity, median))
     }
@@ -177,7 +181,19 @@ impl<'a> Group<'a> {
             entry.more.insert(0, format!("{first} : {other} µs"));
             Some(entry)
         });
-        Some(("CPU time per record, median ratio, %".to_owned(), table))
+        let title = format!(
+            "CPU time per record, median ratio, %{}",
+            self.better_below()
+        );
+        Some((title, table))
+    }
+
+    /// Returns which library is better below 100 %, in parentheses.
+    fn better_below(&self) -> String {
+        let first = self.cells.first().and_then(CellView::first);
+        first.map_or_else(String::new, |it| {
+            format!(" (below 100 {} is better)", it.driver.name)
+        })
     }
 
     /// Returns the calls into a Java VM per record, of libraries that count them.

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "shared by several test programs")]
 
 pub mod libraries;
+pub mod page;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -319,6 +320,7 @@ fn run(cells: Vec<Cell>) -> Run {
         },
         answer: String::new(),
         headline: None,
+        aa_test: None,
         verdict:
             "At 10,000 clients the gateway delivers every record with p99 12 ms and 1.17 × the \
                   floor’s CPU; plain consumers lost records from 1,000 clients on."

@@ -12,7 +12,9 @@ const FLOOR: &str = "floor";
 /// variants; `None` without a sustained load.
 pub(super) fn answer(run: &Run) -> Option<String> {
     let points = points(run);
-    let best = best(&points)?;
+    let Some(best) = best(&points) else {
+        return none_sustained(&points);
+    };
     let sustained: Vec<&Repetitions<'_>> = points.iter().filter(|it| it.is_sustained()).collect();
     let plain = |it: &&Repetitions<'_>| !is(it, GATEWAY) && !is(it, FLOOR);
     let was_run = |test: &dyn Fn(&&Repetitions<'_>) -> bool| points.iter().any(|it| test(&it));
@@ -42,18 +44,57 @@ pub(super) fn answer(run: &Run) -> Option<String> {
             )
         }
         (None, Some(own_ms)) => format!(
-            "{} sustains {} with a mean response time of {}.",
+            "{} sustains {} with a mean response time of {}{}.",
             capital(&subject(best)),
             at(best),
-            duration(own_ms)
+            duration(own_ms),
+            next_best(best, &sustained, &points)
         ),
         (_, None) => format!("{} sustains {}.", capital(&subject(best)), at(best)),
     })
 }
 
+/// Returns the highest load of the next best subject, as the end of a sentence; empty without
+/// another subject.
+fn next_best(
+    best: &Repetitions<'_>,
+    sustained: &[&Repetitions<'_>],
+    points: &[Repetitions<'_>],
+) -> String {
+    let is_other = |it: &Repetitions<'_>| name(it) != name(best) && !is(it, FLOOR);
+    if let Some(next) = highest(sustained.iter().copied().filter(|it| is_other(it))) {
+        return format!("; {} sustains at most {}", subject(next), at(next));
+    }
+    match points.iter().find(|it| is_other(it)) {
+        Some(other) => format!("; {} sustains no tested load", subject(other)),
+        None => String::new(),
+    }
+}
+
+/// Returns the sentence of a run whose loads were all too high; `None` without valid results.
+fn none_sustained(points: &[Repetitions<'_>]) -> Option<String> {
+    let valid = points.iter().filter(|it| it.valid().next().is_some());
+    let lowest = valid.min_by(|a, b| load(a).total_cmp(&load(b)))?;
+    Some(format!(
+        "No tested load was sustained: {} is too much for {}.",
+        at(lowest),
+        subject(lowest)
+    ))
+}
+
 /// Returns the cell that represents the load of the answer; `None` without a sustained load.
 pub(super) fn load_point(run: &Run) -> Option<&Cell> {
     best(&points(run)).map(|point| point.cells[0])
+}
+
+/// Returns the CPU time per delivery of each subject at the load of the answer, by repetition.
+pub(super) fn cpu_at_load_point(run: &Run) -> Vec<Vec<(u64, f64)>> {
+    let points = points(run);
+    let Some(best) = best(&points) else {
+        return Vec::new();
+    };
+    let at_best = points.iter().filter(|it| load(it) == load(best));
+    at_best.map(cpu_by_repetition).collect()
 }
 
 /// Returns the server cores of the subject that sustained the highest load.
@@ -119,18 +160,9 @@ fn against_consumers(
 }
 
 fn against_floor(best: &Repetitions<'_>, floor: &Repetitions<'_>) -> String {
-    let values = |point: &Repetitions<'_>| -> Vec<(u64, f64)> {
-        let cpu = |cell: &Cell| cell.delivering_role()?.cpu_us_per_delivered;
-        let valid = point.valid();
-        valid
-            .filter_map(|cell| Some((cell.repetition, cpu(cell)?)))
-            .collect()
-    };
-    let own = point_cpu(best);
-    match (
-        interval::repetition_ratio(&values(best), &values(floor)),
-        own,
-    ) {
+    let ratio_to_floor =
+        interval::repetition_ratio(&cpu_by_repetition(best), &cpu_by_repetition(floor));
+    match (ratio_to_floor, point_cpu(best)) {
         (Some(found), Some(own)) => format!(
             "At {} {} needs {}, {own:.1} µs per delivery.",
             at(best),
@@ -139,6 +171,14 @@ fn against_floor(best: &Repetitions<'_>, floor: &Repetitions<'_>) -> String {
         ),
         _ => format!("{} sustains {}.", capital(&subject(best)), at(best)),
     }
+}
+
+fn cpu_by_repetition(point: &Repetitions<'_>) -> Vec<(u64, f64)> {
+    let cpu = |cell: &Cell| cell.delivering_role()?.cpu_us_per_delivered;
+    let valid = point.valid();
+    valid
+        .filter_map(|cell| Some((cell.repetition, cpu(cell)?)))
+        .collect()
 }
 
 fn point_cpu(point: &Repetitions<'_>) -> Option<f64> {

@@ -4,21 +4,25 @@
 
 mod clients;
 mod headline;
+mod noise;
 mod proxy;
+mod search;
 mod words;
 
 use crate::libraries;
 use crate::run::{Cell, FindMax, FindMaxOutcome, Run, RunOutcome};
 pub use headline::Headline;
+pub use noise::{noise, noise_floor};
 use words::count;
 
 /// Returns the answer of a run.
 pub fn answer(run: &Run) -> String {
     let found = match (&run.find_max, &run.libraries) {
+        (Some(search), _) => Some(search::answer(search, run)),
         _ if run.outcome == RunOutcome::Invalid => None,
-        (Some(search), _) => Some(search.summary.clone()),
-        (None, Some(compared)) => Some(libraries::verdict(compared)),
-        (None, None) => proxy::answer(run)
+        (None, Some(compared)) => Some(libraries::answer(compared)),
+        (None, None) => noise::answer(run)
+            .or_else(|| proxy::answer(run))
             .or_else(|| sweep(run))
             .or_else(|| clients::answer(run)),
     };

@@ -34,6 +34,12 @@ pub(super) fn headline(run: &Run) -> Option<Headline> {
     })
 }
 
+/// Returns the ratio of the throughputs, with its interval.
+pub(super) fn throughput(run: &Run) -> Option<Estimate> {
+    let (proxy, base) = sides(run)?;
+    compare(run, THROUGHPUT, proxy, base)
+}
+
 /// Returns the first proxy, and what it is compared with.
 fn sides(run: &Run) -> Option<(&str, &str)> {
     let subjects = subjects(run);

@@ -18,7 +18,7 @@ use crate::run::{
 };
 use judge::MetricSides;
 use subjects::{Repetitions, Values, of_cells, repetitions};
-pub(crate) use two_sided::LogRatio;
+pub(crate) use two_sided::{LogRatio, half_width};
 
 /// Options of a comparison.
 #[derive(Debug, Clone, PartialEq)]
@@ -276,7 +276,92 @@ fn summary(comparison: &Comparison) -> String {
             parts.push(format!("{count} of {} {}", headlines.len(), verdict.name()));
         }
     }
-    format!("{}.", parts.join("; "))
+    let undecided: Vec<&MetricComparison> =
+        with(Verdict::Inconclusive).map(|(_, it)| *it).collect();
+    let needed = match undecided.is_empty() {
+        true => String::new(),
+        false => format!(": {}", repetitions_text(&undecided)),
+    };
+    format!("{}{needed}.", parts.join("; "))
+}
+
+/// Returns the repetitions of inconclusive metrics, and the median of the estimates of how many a
+/// verdict needs: `2 repetitions, about 12 needed`.
+fn repetitions_text(undecided: &[&MetricComparison]) -> String {
+    let fewest =
+        |metric: &MetricComparison| metric.base_values.len().min(metric.other_values.len());
+    let had = undecided.iter().map(|it| fewest(it)).min().unwrap_or(0);
+    let had = match had {
+        1 => "1 repetition".to_owned(),
+        more => format!("{more} repetitions"),
+    };
+    let mut needed: Vec<u64> = undecided
+        .iter()
+        .filter_map(|it| it.repetitions_needed)
+        .collect();
+    needed.sort_unstable();
+    match needed.get(needed.len() / 2) {
+        Some(needed) => format!("{had}, about {needed} needed"),
+        None if undecided.iter().all(|it| fewest(it) < 2) => {
+            format!("{had}, at least {FEW} needed")
+        }
+        None => format!("{had}, too few to tell differences of this size"),
+    }
+}
+
+/// Returns the comparison as the answer of a report: the largest difference, or why none is shown.
+pub fn answer(comparison: &Comparison) -> String {
+    let (base, other) = (&comparison.base.label, &comparison.other.label);
+    let all: Vec<(&ComparisonSubject, &MetricComparison)> = comparison
+        .subjects
+        .iter()
+        .flat_map(|it| it.metrics.iter().map(|metric| (&it.subject, metric)))
+        .filter(|(_, metric)| metric.is_headline)
+        .collect();
+    let with = |verdict: Verdict| {
+        let found = all
+            .iter()
+            .filter(move |(_, metric)| metric.verdict == verdict);
+        found.collect::<Vec<_>>()
+    };
+    let size = |metric: &MetricComparison| metric.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+    let part = |verdict: Verdict| {
+        let found = with(verdict);
+        let (subject, most) = found
+            .iter()
+            .max_by(|(_, a), (_, b)| size(a).total_cmp(&size(b)))?;
+        Some(format!(
+            "{} in {} of {}, most in {} of {subject}:{}",
+            verdict.name(),
+            found.len(),
+            metrics(all.len()),
+            most.metric,
+            change(most),
+        ))
+    };
+    let parts: Vec<String> = [Verdict::Worse, Verdict::Better]
+        .into_iter()
+        .filter_map(part)
+        .collect();
+    let undecided: Vec<&MetricComparison> =
+        with(Verdict::Inconclusive).iter().map(|it| it.1).collect();
+    match (all.len(), undecided.len(), parts.is_empty()) {
+        (0, ..) => format!("Nothing was measured in both {base} and {other}."),
+        (_, _, false) => format!("{other} compared with {base}: {}.", parts.join("; ")),
+        (count, 0, true) => format!("{base} and {other} are equivalent in {}.", metrics(count)),
+        (count, some, true) => format!(
+            "No difference between {base} and {other} is shown: {some} of {} inconclusive ({}).",
+            metrics(count),
+            repetitions_text(&undecided)
+        ),
+    }
+}
+
+fn metrics(count: usize) -> String {
+    match count {
+        1 => "1 metric".to_owned(),
+        more => format!("{more} metrics"),
+    }
 }
 
 /// Returns the change as ` +4.1 %`, if there is a ratio.

@@ -229,3 +229,34 @@ fn variants_are_compared_with_the_first() {
     assert_eq!(metric_of(comparison).verdict, Verdict::Better);
     assert!(variants(&run(&base), &CompareOptions::default()).is_empty());
 }
+
+#[test]
+fn inconclusive_metrics_are_one_clause() {
+    let few = compared(&[10.0, 11.0], &[10.2, 11.3], 0.03);
+    let summary = &few.summary;
+    assert!(
+        summary.starts_with("1 of 1 inconclusive: 2 repetitions, about "),
+        "{summary}"
+    );
+    let text = answer(&few);
+    assert!(
+        text.starts_with("No difference between a and b is shown: 1 of 1 metric inconclusive (2 "),
+        "{text}"
+    );
+    let one = compared(&[10.0], &[11.0], 0.03);
+    assert_eq!(
+        one.summary,
+        "1 of 1 inconclusive: 1 repetition, at least 3 needed."
+    );
+}
+
+#[test]
+fn answer_names_the_largest_difference() {
+    let base = [10.0, 10.1, 9.9];
+    let text = answer(&compared(&base, &[12.0, 12.1, 11.9], 0.03));
+    let expected = "b compared with a: worse in 1 of 1 metric, most in response_p99_ms of gateway, \
+                    100 clients: +20.0 %.";
+    assert_eq!(text, expected);
+    let equal = answer(&compared(&base, &base, 0.5));
+    assert_eq!(equal, "a and b are equivalent in 1 metric.");
+}

@@ -93,6 +93,15 @@ pub(super) fn noise_share(base: &[f64], other: &[f64]) -> Option<f64> {
     })
 }
 
+/// Returns the half width of the interval between two sides like this one, as a share: smaller
+/// differences cannot be told from noise. Returns `None` unless there are two positive values.
+pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
+    let side = Logs::of(values)?;
+    let degrees = 2.0 * (side.count - 1.0);
+    let error = (2.0 * side.squared_error()).sqrt();
+    Some((student_t::quantile(0.975, degrees) * error).exp_m1())
+}
+
 /// Returns the number of values per side for which the interval probably extends at most `half`, a
 /// logarithm, to each side. Returns `None` above `VALUES_NEEDED_MAX` and for unusable values.
 pub(super) fn values_needed(base: &[f64], other: &[f64], half: f64) -> Option<u64> {

@@ -23,7 +23,7 @@ pub use figures::{RatioPercent, SampleStatistics};
 pub use pairs::{PAIRS_MIN, PairRatio, RatioVerdict};
 pub use quantity::{QUANTITIES, Quantity, headline};
 pub use settings::{UnequalSetting, unequal_settings};
-pub use verdict::verdict;
+pub use verdict::{answer, verdict};
 
 /// Returns the cells in order, each with the valid samples of every driver.
 pub fn cells(libraries: &Libraries) -> Vec<CellView<'_>> {
@@ -60,6 +60,29 @@ pub fn is_complete(libraries: &Libraries) -> bool {
 fn is_measured(libraries: &Libraries, driver: &LibraryDriver) -> bool {
     let mut samples = libraries.samples.iter();
     samples.any(|sample| sample.driver == driver.name && sample.invalid.is_empty())
+}
+
+/// Returns the geometric mean of each driver's medians over the cells that all of them measured,
+/// divided by the lowest of them; `None` without such cells.
+pub fn relative_medians<'a, 'b: 'a>(
+    names: &[&str],
+    cells: impl Iterator<Item = (&'a CellView<'b>, &'static Quantity)>,
+) -> Vec<Option<f64>> {
+    let (mut logs, mut count) = (vec![0.0; names.len()], 0.0);
+    for (cell, quantity) in cells {
+        let median = |name: &&str| Some(cell.driver(name)?.statistics(quantity)?.median);
+        let medians: Option<Vec<f64>> = names.iter().map(median).collect();
+        let Some(medians) = medians.filter(|all| all.iter().all(|it| *it > 0.0)) else {
+            continue;
+        };
+        count += 1.0;
+        for (sum, median) in logs.iter_mut().zip(medians) {
+            *sum += median.ln();
+        }
+    }
+    let lowest = logs.iter().copied().fold(f64::INFINITY, f64::min);
+    let ratio = |sum: &f64| (count > 0.0).then(|| ((sum - lowest) / count).exp());
+    logs.iter().map(ratio).collect()
 }
 
 /// One cell and its results.

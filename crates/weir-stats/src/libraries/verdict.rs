@@ -1,6 +1,8 @@
 //! A one-sentence verdict for each library.
 
-use super::{VerdictCounts, aa_test, absent, cells, count_verdicts, reference};
+use super::{
+    Quantity, VerdictCounts, aa_test, absent, cells, count_verdicts, reference, relative_medians,
+};
 use crate::run::{Libraries, LibraryDriver};
 
 /// Returns the verdict of the run on each library; for an A/A test, the coverage.
@@ -45,6 +47,40 @@ pub fn verdict(libraries: &Libraries) -> String {
         text.push_str(&format!(" Failed: {}.", failed.join(", ")));
     }
     text + &absence
+}
+
+/// Returns the answer of the run: how often each library is faster or slower than the first, and
+/// its CPU time relative to it.
+pub fn answer(libraries: &Libraries) -> String {
+    let Some(first) = reference(libraries).filter(|_| !libraries.aa_test) else {
+        return verdict(libraries);
+    };
+    let cells = cells(libraries);
+    let others = libraries.drivers.iter().filter(|it| it.name != first.name);
+    let tallies = others.map(|it| (it.name.as_str(), count_verdicts(&cells, &it.name)));
+    let tallies: Vec<_> = tallies.filter(|(_, tally)| tally.cells() > 0).collect();
+    if tallies.is_empty() {
+        return verdict(libraries);
+    }
+    let names: Vec<&str> = [first.name.as_str()]
+        .into_iter()
+        .chain(tallies.iter().map(|(name, _)| *name))
+        .collect();
+    let cpu = Quantity::named("cpu_us_per_record");
+    let cpu = cpu.map(|cpu| relative_medians(&names, cells.iter().map(|cell| (cell, cpu))));
+    let cpu = cpu.unwrap_or_default();
+    let relative = |index: usize| Some((*cpu.get(index)?)? / (*cpu.first()?)?);
+    let parts: Vec<String> = tallies
+        .iter()
+        .enumerate()
+        .map(|(index, (name, tally))| {
+            let cost = relative(index + 1);
+            let cost = cost.map_or_else(String::new, |it| format!(", with {it:.2} × its CPU time"));
+            let (faster, slower, all) = (tally.faster, tally.slower, tally.cells());
+            format!("{name} is faster in {faster} and slower in {slower} of {all} cells{cost}")
+        })
+        .collect();
+    format!("Compared with {}, {}.", first.name, parts.join("; "))
 }
 
 fn in_words(tally: &VerdictCounts) -> String {

@@ -20,6 +20,7 @@ mod experiment;
 mod find_max;
 mod latency;
 mod libraries;
+mod noise;
 mod quality;
 mod repetitions;
 mod threshold;
@@ -48,6 +49,7 @@ pub use latency::LatencySummary;
 pub use libraries::{
     Distribution, Libraries, LibraryCell, LibraryDriver, LibrarySample, LibrarySetting,
 };
+pub use noise::NoiseFloor;
 pub use quality::{GeneratorCost, MachineUsage, NoisySpan, Steadiness};
 pub use repetitions::Repetitions;
 pub use threshold::{ThresholdCounts, ThresholdResult, ThresholdStatus};
@@ -91,6 +93,9 @@ pub struct Run {
     /// The number of the answer, for trends over several runs.
     #[serde(default)]
     pub headline: Option<Headline>,
+    /// Result of the newest A/A test of the plan on this machine; `null` if there is none.
+    #[serde(default)]
+    pub aa_test: Option<NoiseFloor>,
     /// Verdict on each subject.
     pub verdict: String,
     /// Declared limits and their results.

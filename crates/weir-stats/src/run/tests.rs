@@ -42,6 +42,7 @@ pub(crate) fn run() -> Run {
         confidence: Confidence::default(),
         answer: "a".into(),
         headline: None,
+        aa_test: None,
         verdict: "v".into(),
         thresholds: vec![],
         machine: Machine::default(),

@@ -34,6 +34,9 @@ pub(crate) struct CompareArgs {
     /// Markdown file to write the comparison to, for example for a review comment
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+    /// Page to write the comparison to, with tables and charts of both runs
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Options that define a relevant difference; shared with `weir bench run --baseline`.
@@ -109,6 +112,13 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let comparison = args.options.with_baseline(&args.base, named)?;
     if let Some(path) = &args.markdown {
         std::fs::write(path, weir_report::comparison_markdown(&comparison))
+            .with_context(|| format!("cannot write {}", path.display()))
+            .or_exit(Exit::Usage)?;
+    }
+    if let Some(path) = &args.html {
+        let dirs = [args.base.as_path(), args.other.as_path()];
+        let data = weir_report::compared_pair(dirs, comparison.clone()).or_exit(Exit::Usage)?;
+        std::fs::write(path, weir_report::render_html(&data))
             .with_context(|| format!("cannot write {}", path.display()))
             .or_exit(Exit::Usage)?;
     }

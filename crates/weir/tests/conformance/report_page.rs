@@ -28,7 +28,10 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     let page = Page::open(case, &url)?;
     let drawn = |id: &str| DRAWN.replace("ID", id);
     page.until_is(&format!("String({})", drawn("percentiles")), "2")?;
-    page.until_is(&format!("String({})", drawn("time")), "6")?;
+    // Five quantities vary; the sixth is a sentence.
+    page.until_is(&format!("String({})", drawn("time")), "5")?;
+    let constant = "document.querySelector('#time .live').textContent";
+    page.until(constant, |shown| text(shown).contains("Constant, so without a chart: Records"))?;
     let stills = "getComputedStyle(document.querySelector('#time .still')).display";
     page.until_is(stills, "none")?;
 
@@ -41,7 +44,7 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
         )
     };
     page.evaluate(&press(&name("gateway")))?;
-    page.until_is(&format!("String({})", drawn("time")), "7")?;
+    page.until_is(&format!("String({})", drawn("time")), "6")?;
     let parts = "[...document.querySelectorAll('#time .u-legend th')]\
          .map((entry) => entry.textContent).join()";
     page.until(parts, |names| {
@@ -72,10 +75,43 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     ensure!(!text(&beyond).contains("cheapest"), "{beyond}");
     ensure!(text(&beyond).contains("not measured above 200"), "{beyond}");
 
+    copies(&page)?;
     views(case, &page)?;
     let markup = page.evaluate(MARKUP)?;
     ensure!(markup == 0, "{markup} elements from names");
     page.finish(&[&url])
+}
+
+/// Tables are copied as Markdown, static and interactive charts as images.
+fn copies(page: &Page) -> Result<()> {
+    page.evaluate(
+        "navigator.clipboard.writeText = async (text) => { window.copied = text; };
+         navigator.clipboard.write = async (items) => {
+             window.copied = 'image of ' + (await items[0].getType('image/png')).size;
+         };",
+    )?;
+    let press = |section: &str, label: &str| {
+        format!(
+            "window.copied = '';
+             [...document.querySelectorAll('#{section} .copy')]
+             .find((button) => button.textContent === '{label}').click()"
+        )
+    };
+    let is_copied = |start: &str, part: &str| -> Result<()> {
+        let fits = |it: &Value| text(it).starts_with(start) && text(it).contains(part);
+        page.until("window.copied", fits).map(|_| ())
+    };
+    page.evaluate(&press("summary", "Copy as Markdown"))?;
+    is_copied("| subject | relative | server cores |", "|\n| --- | --: |")?;
+    for section in ["summary", "time"] {
+        page.evaluate(&press(section, "Copy as image"))?;
+        // An empty image has less than a thousand bytes.
+        page.until("window.copied", |it| {
+            let size = text(it).strip_prefix("image of ");
+            size.and_then(|it| it.parse::<u64>().ok()).is_some_and(|size| size > 4_000)
+        })?;
+    }
+    Ok(())
 }
 
 /// A comparison of client libraries: tables and charts, with escaped names of drivers.
@@ -225,8 +261,8 @@ fn cell(architecture: &str, clients: u64, file: &str) -> Value {
         .map(|second| {
             json!({
                 "t_s": second, "offered_per_s": 100.0, "achieved_per_s": 99.0,
-                "delivered_per_s": 4_000.0,
-                "p50_us": 900.0, "p99_us": 2_000.0,
+                "delivered_per_s": 4_000.0 + 100.0 * second as f64,
+                "p50_us": 900.0, "p99_us": 2_000.0 + 100.0 * second as f64,
                 "lag_p99_us": 50.0 + second as f64, "backlog": second,
                 "cpu_cores": { "broker": 0.2, "gateway": 0.1 },
             })
@@ -244,6 +280,7 @@ fn cell(architecture: &str, clients: u64, file: &str) -> Value {
     json!({
         "architecture": architecture, "variant": HOSTILE, "clients": clients, "repetition": 1,
         "status": { "state": "valid" }, "warm_up_s": 1.0, "hold_s": SECONDS as f64,
+        "noisy": [{ "from_s": 2.0, "until_s": 4.0, "reason": HOSTILE }],
         "offered_records_per_s": 100.0, "hlog_file": file, "series": series, "roles": roles,
         "latency": {
             "response": { "count": 4_000 * SECONDS, "resolution_us": 0.001 },

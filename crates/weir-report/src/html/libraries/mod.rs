@@ -7,14 +7,14 @@ use maud::{Markup, html};
 use weir_stats::libraries::PAIRS_MIN;
 use weir_stats::run::Run;
 
-use super::element::{facts, remarks, section};
+use super::element::{Section, facts, remarks};
 use crate::libraries::{self, Group, LibraryReport, PUBLISHED_NOTE, PUBLISHED_SOURCE, TitledTable};
 use crate::{format, view};
 
 /// Returns all sections; none if the run compares no libraries.
-pub(crate) fn sections(run: &Run) -> Markup {
+pub(crate) fn sections(run: &Run) -> Vec<Section> {
     let Some(compared) = LibraryReport::of(run) else {
-        return html! {};
+        return Vec::new();
     };
     let mut works: Vec<&str> = Vec::new();
     for group in &compared.groups {
@@ -22,11 +22,11 @@ pub(crate) fn sections(run: &Run) -> Markup {
             works.push(group.work);
         }
     }
-    html! {
-        (section("libraries", "Client libraries", &overview(run, &compared)))
-        @for work in works { (work_section(&compared, work)) }
-        (data_quality::sections(&compared))
-    }
+    let overview = overview(run, &compared);
+    let mut sections = vec![Section::new("libraries", "Client libraries", overview)];
+    sections.extend(works.into_iter().map(|work| work_section(&compared, work)));
+    sections.extend(data_quality::sections(&compared));
+    sections
 }
 
 fn overview(run: &Run, compared: &LibraryReport<'_>) -> Markup {
@@ -74,7 +74,7 @@ fn swatch(compared: &LibraryReport<'_>, name: &str) -> Markup {
     html! { i class={ "swatch " (compared.slot(name)) } {} }
 }
 
-fn work_section(compared: &LibraryReport<'_>, work: &str) -> Markup {
+fn work_section(compared: &LibraryReport<'_>, work: &str) -> Section {
     let groups = || compared.groups.iter().filter(|group| group.work == work);
     let (id, title) = match work {
         "produce" => ("produce", "Produce"),
@@ -86,10 +86,10 @@ fn work_section(compared: &LibraryReport<'_>, work: &str) -> Markup {
     let mut published_apart = groups()
         .filter(|_| !compared.is_legacy())
         .filter_map(|group| published(compared, group));
-    section(
+    Section::new(
         id,
         title,
-        &html! {
+        html! {
             p.legend { @for driver in compared.all() {
                 span { (swatch(compared, &driver.name)) (driver.name) } " "
             } } "\n"

@@ -64,7 +64,8 @@ function chart(into, spec) {
     stroke: () => line.slot ? color(line.slot) : ink("--ink"),
     width: line.width || 1.8,
     dash: line.dash || dashOf(line.slot),
-    spanGaps: true,
+    // A missing result interrupts a line; a time of another line (undefined) does not.
+    spanGaps: false,
     points: { show: (u) => u.data[0].length < 3, size: 5 },
     value: line.value || ((u, value) => value === null ? "" : spec.full(value)),
     paths: line.paths,
@@ -96,7 +97,7 @@ function chart(into, spec) {
     hooks: spec.hooks || {},
   };
   const plot = new uPlot(options, [spec.x, ...spec.lines.map((line) => line.values)], host);
-  if (spec.note) box.append(element("p", "caption", spec.note));
+  copyBar(host, AS_IMAGE, () => copyImage(imageOfPlot(box)));
   shown.push({ plot, box });
   return plot;
 }

@@ -56,7 +56,7 @@ function decide() {
     const best = lines.reduce((a, b) => order(b) < order(a) ? b : a);
     const table = element("table");
     const head = element("tr");
-    ["For " + number(clients) + " clients", "status", "p99", "cores", "memory", "TB sent per month", ...(priced ? ["cost per month"] : [])]
+    ["For " + number(clients) + " clients", "status", "p99", "cores", "memory", "TB sent per month", ...(priced ? ["cost per month, $"] : [])]
       .forEach((text, index) => {
         const cell = element("th", index > 1 ? "n" : "", text);
         cell.scope = "col";
@@ -83,9 +83,9 @@ function decide() {
     result.replaceChildren(table);
   }
   field("clients", "clients", most, 1);
-  field("core", "price per core and month", 0);
-  field("memory", "price per GB of memory and month", 0);
-  field("traffic", "price per TB sent", 0);
+  field("core", "$ per core and month", data.prices.core);
+  field("memory", "$ per GB of memory and month", data.prices.memory);
+  field("traffic", "$ per TB sent", data.prices.traffic);
   live.append(form, result);
   section.classList.add("decided");
   show();

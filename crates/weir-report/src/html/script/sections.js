@@ -71,24 +71,45 @@ function timeChart(into, title, tables, over) {
     ? uPlot.join(used.map((table) => [table.t_s, table.values]))
     : [used[0].t_s, used[0].values];
   const lines = used.map((table, index) => Object.assign({}, table, { values: joined[index + 1] }));
+  const value = over && over.varies ? null : constant(used);
+  if (value !== null) {
+    constants.push(title.replace(/, log scale$/, "") + " " + ((over && over.full) || number)(value));
+    return;
+  }
   chart(into, Object.assign({
     title, lines, x: joined[0], sync: "time", height: 190,
     xLabel: "", xShow: (at) => Math.round(at * 10) / 10 + " s", xTick: (at) => trimmed(at) + " s",
     xRange: () => [timeRange[0], timeRange[1]],
     tick: short, full: number,
-    hooks: { drawClear: [shadeWarmUp] },
+    hooks: { drawClear: [shade] },
   }, over));
 }
 
 let timeRange = [0, 1];
+// Quantities without a chart, because they did not vary.
+let constants = [];
 
-function shadeWarmUp(u) {
-  const end = u.valToPos(0, "x", true);
-  const { left, top, height } = u.bbox;
-  if (end <= left) return;
+// Returns the value of all seconds of all lines, or null if they differ by more than 2 %.
+function constant(tables) {
+  const measured = tables.flatMap((table) =>
+    table.values.filter((value, index) => value !== null && table.t_s[index] > 0));
+  const [low, high] = [Math.min(...measured), Math.max(...measured)];
+  return measured.length && high - low <= Math.abs(high) * 0.02 ? (low + high) / 2 : null;
+}
+
+// Spans in which a cell that is shown was disturbed, without overlaps.
+let disturbed = [];
+
+function shade(u) {
+  const { left, top, width, height } = u.bbox;
+  const at = (second) => Math.min(left + width, Math.max(left, u.valToPos(second, "x", true)));
+  const band = (from, until) => u.ctx.fillRect(at(from), top, at(until) - at(from), height);
   u.ctx.save();
   u.ctx.fillStyle = ink("--panel");
-  u.ctx.fillRect(left, top, end - left, height);
+  band(timeRange[0], 0);
+  u.ctx.globalAlpha = 0.16;
+  u.ctx.fillStyle = "#c98a00";
+  for (const [from, until] of disturbed) band(from, until);
   u.ctx.restore();
 }
 
@@ -115,12 +136,23 @@ function drawTime(into) {
     }));
   }
   const cells = rows.map(chosen);
+  constants = [];
+  disturbed = [];
+  const spans = (at < 0 ? cells : [chosen(rows[at])]).flatMap((cell) => cell.noisy);
+  for (const [from, until] of spans.sort((a, b) => a[0] - b[0])) {
+    const last = disturbed[disturbed.length - 1];
+    if (last && from <= last[1]) last[1] = Math.max(last[1], until);
+    else disturbed.push([from, until]);
+  }
   const times = (at < 0 ? cells : [chosen(rows[at])]).flatMap((cell) => cell.t_s);
   timeRange = [Math.min(0, ...times), Math.max(1, ...times)];
   const grid = element("div", "grid2");
   into.append(grid);
   if (at < 0) sideBySide(grid, rows);
   else oneAlone(grid, rows[at]);
+  if (constants.length) {
+    into.append(element("p", "caption", "Constant, so without a chart: " + constants.join("; ") + "."));
+  }
 }
 
 function sideBySide(grid, rows) {
@@ -197,7 +229,8 @@ function heatMap(into, cell, slot) {
   timeChart(into, "Deliveries by latency per second, log scale", [{
     label: "deliveries", slot, t_s: heat.t_s, values: heat.t_s.map(() => border(0)), value: read, paths: () => null,
   }], {
+    varies: true,
     log: true, tick: time, full: timeFull, yRange: () => [border(0), border(bins)],
-    hooks: { drawClear: [shadeWarmUp], draw: [draw] },
+    hooks: { drawClear: [shade], draw: [draw] },
   });
 }
