@@ -30,11 +30,13 @@ pub(crate) fn summary(run: &Run, levels: &[Level<'_>]) -> Option<Summary> {
     }
     let known = subjects(run).or_else(|| sweep(run));
     known.or_else(|| loads(run, levels)).or_else(|| {
-        // That of the answer, so that the two agree.
-        let point = answer::load_point(run)?;
-        let mut levels = levels.iter();
-        let level = levels
-            .find(|level| level.clients == point.clients && *level.parameters == point.parameters);
+        // That of the answer, so that the two agree; without a sustained load the lowest one.
+        let point = answer::load_point(run);
+        let is_answer = |level: &&Level<'_>| match point {
+            Some(at) => level.clients == at.clients && *level.parameters == at.parameters,
+            None => level.valid().next().is_some(),
+        };
+        let level = levels.iter().find(is_answer);
         let is_sweep = |level: &&Level<'_>| level.rows.iter().any(|row| row.name == "producer");
         Some(clients(run, level.filter(|level| !is_sweep(level))?))
     })

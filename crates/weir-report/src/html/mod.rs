@@ -69,7 +69,7 @@ pub fn page(data: &RunData) -> String {
                 script type="application/json" id="run-data" {
                     (PreEscaped(data::block(data, &levels, initial)))
                 } "\n"
-                script { (PreEscaped(&inline.library)) } "\n"
+                @if has_cells(run) { script { (PreEscaped(&inline.library)) } "\n" }
                 script { (PreEscaped(&inline.page)) } "\n"
             } "\n"
         } "\n"

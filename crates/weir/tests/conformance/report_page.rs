@@ -31,7 +31,9 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
     // Five quantities vary; the sixth is a sentence.
     page.until_is(&format!("String({})", drawn("time")), "5")?;
     let constant = "document.querySelector('#time .live').textContent";
-    page.until(constant, |shown| text(shown).contains("Constant, so without a chart: Records"))?;
+    page.until(constant, |shown| {
+        text(shown).contains("Constant, so without a chart: Records")
+    })?;
     let stills = "getComputedStyle(document.querySelector('#time .still')).display";
     page.until_is(stills, "none")?;
 
@@ -108,7 +110,8 @@ fn copies(page: &Page) -> Result<()> {
         // An empty image has less than a thousand bytes.
         page.until("window.copied", |it| {
             let size = text(it).strip_prefix("image of ");
-            size.and_then(|it| it.parse::<u64>().ok()).is_some_and(|size| size > 4_000)
+            size.and_then(|it| it.parse::<u64>().ok())
+                .is_some_and(|size| size > 4_000)
         })?;
     }
     Ok(())
