@@ -325,7 +325,8 @@ mod tests {
                 let named = |run| compare::NamedRun { label: "", run };
                 let options = compare::CompareOptions::default();
                 let found = compare::runs(named(&base), named(&other), &[], &options);
-                let text = table(&found.subjects[0], Rows::All, no_drawing).markdown_with(str::to_owned);
+                let text = table(&found.subjects[0], Rows::All, no_drawing);
+                let text = text.markdown_with(str::to_owned);
                 let row = text.lines().nth(2).unwrap().trim_start_matches("| ");
                 row.split(" | ").map(str::to_owned).collect::<Vec<_>>()
             };

@@ -130,8 +130,8 @@ pub(crate) const CAPTION: &str = "The choice is the architecture that sustained 
 pub(crate) fn servers_caption() -> String {
     format!(
         "Cores and resident memory of all servers: the broker and the processes between it and the \
-         clients. Cost in US dollars at {} per core and {} per GB of memory a month; traffic is not \
-         included. A month has 30 days. Lower is better everywhere.",
+         clients. Cost in US dollars at {} per core and {} per GB of memory a month; traffic is \
+         not included. A month has 30 days. Lower is better everywhere.",
         PRICES.core, PRICES.memory
     )
 }

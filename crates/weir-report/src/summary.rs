@@ -136,8 +136,8 @@ fn clients(run: &Run, level: &Level<'_>) -> Summary {
         title: format!("Side by side at {}", level.label()),
         table,
         caption: "Relative: cores of all servers (the broker and what is between it and the \
-                  clients), divided by those of the subject that needs the fewest; lower is better. \
-                  Latencies count from the due time of a record.",
+                  clients), divided by those of the subject that needs the fewest; lower is \
+                  better. Latencies count from the due time of a record.",
     }
 }
 

@@ -348,10 +348,10 @@ fn thresholds_agree(formats: &Formats, root: Node<'_, '_>) -> Result<(), TestCas
 }
 
 /// Rows by clients and subject: columns with values, or the reason why there are none.
-type Rows = BTreeMap<(u64, String), Row>;
+type Rows = BTreeMap<(u64, String), SubjectValues>;
 
 #[derive(Debug, Clone, PartialEq)]
-enum Row {
+enum SubjectValues {
     Values(BTreeMap<String, String>),
     None(String),
 }
@@ -368,9 +368,9 @@ const COLUMNS: [&str; 8] = [
     "lost",
 ];
 
-fn row(headings: &[String], fields: &[String]) -> Row {
+fn row(headings: &[String], fields: &[String]) -> SubjectValues {
     if fields.len() < headings.len() {
-        return Row::None(fields.last().cloned().unwrap_or_default());
+        return SubjectValues::None(fields.last().cloned().unwrap_or_default());
     }
     let named = headings.iter().zip(fields);
     let named = named.map(|(heading, field)| {
@@ -378,7 +378,7 @@ fn row(headings: &[String], fields: &[String]) -> Row {
         let field = field.split(' ').next().unwrap_or_default().to_owned();
         (heading.clone(), field)
     });
-    Row::Values(
+    SubjectValues::Values(
         named
             .filter(|(it, _)| COLUMNS.contains(&it.as_str()))
             .collect(),
@@ -512,7 +512,7 @@ fn tables_agree(formats: &Formats, root: Node<'_, '_>) -> Result<(), TestCaseErr
         let cells = csv_cells(&formats.csv, *clients, name);
         prop_assert!(!cells.is_empty());
         let valid: Vec<_> = cells.iter().filter(|it| it["status"] == "valid").collect();
-        let Row::Values(shown) = shown else {
+        let SubjectValues::Values(shown) = shown else {
             prop_assert!(valid.is_empty(), "{} at {} has results", name, clients);
             continue;
         };

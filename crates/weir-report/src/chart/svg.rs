@@ -107,7 +107,8 @@ impl Svg {
         let (body, height) = (PreEscaped(self.body), height + above);
         let svg = html! {
             svg xmlns="http://www.w3.org/2000/svg" class=(self.class)
-                viewBox={ "0 " (0.0 - above) " " (width) " " (height) } role="img" aria-label=(self.label) {
+                viewBox={ "0 " (0.0 - above) " " (width) " " (height) } role="img"
+                aria-label=(self.label) {
                 (body)
             }
         };

@@ -50,7 +50,9 @@ impl Section {
     fn heading(&self) -> Markup {
         html! {
             (self.title)
-            @if let Some((class, text)) = self.badge { " " span class={ "badge " (class) } { (text) } }
+            @if let Some((class, text)) = self.badge {
+                " " span class={ "badge " (class) } { (text) }
+            }
         }
     }
 }

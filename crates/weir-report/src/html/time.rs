@@ -46,8 +46,8 @@ fn charts(data: &RunData, level: &Level<'_>) -> Markup {
         }
         p.caption {
             "Steps or a slope mean that the system was not in a steady state; a dip followed by a \
-             peak is a stall. The schedule lag must be far below the latencies. A line is interrupted where a second has too few \
-             samples. "
+             peak is a stall. The schedule lag must be far below the latencies. A line is \
+             interrupted where a second has too few samples. "
             @if !noisy.is_empty() {
                 "Yellow bands: seconds in which a cell that is shown was disturbed; the list is \
                  below. "

@@ -1,5 +1,5 @@
 //! The noise of a run in one sentence: how much a subject differs from itself, and the smallest
-//! difference that the run can tell from noise.
+//! difference that the run can distinguish from noise.
 
 use super::{clients, proxy};
 use crate::compare::{self, CompareOptions, half_width};
@@ -83,11 +83,11 @@ fn pairs(compared: &Libraries) -> Vec<Estimate> {
 }
 
 /// Returns a sentence with the result of the plan's A/A test and the smallest difference that the
-/// run can tell.
+/// run can detect.
 pub fn noise(run: &Run) -> String {
     let own = noise_floor(run);
     let floor = own.as_ref().or(run.aa_test.as_ref());
-    let (metric, told) = smallest_difference(run);
+    let (metric, smallest) = smallest_difference(run);
     let lead = match floor {
         Some(floor) => format!(
             "Noise: in the A/A test of {} two identical subjects differed by {} in {}",
@@ -98,23 +98,25 @@ pub fn noise(run: &Run) -> String {
         None => "Noise: no A/A test of this plan on this machine".to_owned(),
     };
     let floor_share = floor.filter(|it| it.metric == metric).map(|it| it.share);
-    let told = told.map(|told| told.max(floor_share.unwrap_or(0.0)));
+    let smallest = smallest.map(|share| share.max(floor_share.unwrap_or(0.0)));
     let metric = words(metric);
-    match told {
-        Some(told) => {
+    match smallest {
+        Some(share) => {
             format!(
-                "{lead}; this run can tell differences in {metric} above {}.",
-                percent(told)
+                "{lead}; this run can detect differences in {metric} above {}.",
+                percent(share)
             )
         }
         None if run.find_max.is_some() => format!("{lead}; the search reached no limit."),
         None => {
-            format!("{lead}; without repetitions this run cannot tell a difference from noise.")
+            format!(
+                "{lead}; without repetitions this run cannot distinguish a difference from noise."
+            )
         }
     }
 }
 
-/// Returns the metric of the answer, and the share above which a difference is told from noise.
+/// Returns the metric of the answer, and the share above which a difference is more than noise.
 fn smallest_difference(run: &Run) -> (&'static str, Option<f64>) {
     if let Some(compared) = &run.libraries {
         let halves = pairs(compared).into_iter().filter_map(|it| half(&it));
@@ -255,7 +257,7 @@ mod tests {
         assert!(
             with_test.starts_with(
                 "Noise: in the A/A test of 2026-11-22 two identical subjects differed by 4.0 % in \
-                 CPU time per delivery; this run can tell differences in CPU time per delivery \
+                 CPU time per delivery; this run can detect differences in CPU time per delivery \
                  above "
             ),
             "{with_test}"
@@ -267,7 +269,7 @@ mod tests {
         );
         let single = noise(&run(["A", "B"], 1.04, 1));
         assert!(
-            single.ends_with("cannot tell a difference from noise."),
+            single.ends_with("cannot distinguish a difference from noise."),
             "{single}"
         );
     }

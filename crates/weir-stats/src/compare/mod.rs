@@ -305,7 +305,7 @@ fn repetitions_text(undecided: &[&MetricComparison]) -> String {
         None if undecided.iter().all(|it| fewest(it) < 2) => {
             format!("{had}, at least {FEW} needed")
         }
-        None => format!("{had}, too few to tell differences of this size"),
+        None => format!("{had}, too few for differences of this size"),
     }
 }
 

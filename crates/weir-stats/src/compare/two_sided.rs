@@ -94,7 +94,7 @@ pub(super) fn noise_share(base: &[f64], other: &[f64]) -> Option<f64> {
 }
 
 /// Returns the half width of the interval between two sides like this one, as a share: smaller
-/// differences cannot be told from noise. Returns `None` unless there are two positive values.
+/// differences are noise. Returns `None` unless there are two positive values.
 pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
     let side = Logs::of(values)?;
     let degrees = 2.0 * (side.count - 1.0);
