@@ -82,9 +82,12 @@ impl LookupQueue {
         }
     }
 
-    /// Adds a lookup, unless there is one. Returns `true` if it was added.
+    /// Adds a lookup, unless there is one or it has failed: the caller may not know of the failure
+    /// yet. Returns `true` if it was added.
     pub(super) fn add(&mut self, id: &RegistryId, now: Instant) -> bool {
-        if self.lookups.contains_key(id) {
+        let failure = self.failures.get(id);
+        let has_failed = failure.is_some_and(|failure| failure.until.is_some());
+        if has_failed || self.lookups.contains_key(id) {
             return false;
         }
         // An id that failed before is requested once, so that records wait only once for long.
@@ -269,6 +272,8 @@ mod tests {
         for factor in [1, 2, 4, 8, 16, 20, 20] {
             let expiry = end + LIMITS.retry_after * factor;
             assert_eq!(queue.next(end), NextStep::Wait(Some(expiry)));
+            // A caller that does not know of the failure yet asks again.
+            assert!(!queue.add(&id(1), end));
             assert!(
                 queue
                     .take_expired(expiry - Duration::from_millis(1))
