@@ -69,8 +69,8 @@ fn all() -> String {
         .join(",")
 }
 
-/// Returns a driver, built if necessary. Without Go, which this project does not install, the Go
-/// driver is skipped.
+/// Returns a driver, built if necessary. The Go driver is skipped where `scripts/bootstrap` may not
+/// install Go.
 fn program(name: &str) -> Option<DriverProgram> {
     if name == "librdkafka" {
         return Some(DriverProgram::built_in(Path::new(env!(
