@@ -14,7 +14,7 @@ use weir_net::cpu::thread_time;
 const BUSY: f64 = 0.5;
 /// Period over which this share is measured.
 const PERIOD_MS: u64 = 500;
-/// A shard keeps a session that arrives there if it has at most this part more sessions than the
+/// A shard keeps a session that arrives there if it has at most a sixteenth more sessions than the
 /// shard with the fewest: moving the connection is not worth a better balance.
 const IMBALANCE: u32 = 16;
 
