@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use weir_kafka::{
-    IngestConfig, KafkaIngest, KafkaSettings, PauseScope, ReaderKind, SettingsError, SourceError,
-    StartFrom, TopicPattern,
+    IngestConfig, KafkaIngest, KafkaSettings, PauseScope, ReaderChoice, SelectedReader,
+    SettingsError, SourceError, StartFrom, TopicPattern,
 };
 use weir_mapping::{ConnectionConfig, ConsumeFrom};
 
@@ -36,7 +36,7 @@ pub(crate) struct KafkaTable {
     /// By name; they take precedence.
     connection: BTreeMap<String, ConnectionTable>,
     /// Client that reads.
-    pub(crate) reader: ReaderKind,
+    pub(crate) reader: ReaderChoice,
 }
 
 /// `[kafka.connection.NAME]`: client properties of one connection.
@@ -116,8 +116,8 @@ pub struct Cluster {
     pub kafka: KafkaSettings,
     /// Maximum number of records per poll.
     pub(crate) poll_records: usize,
-    /// Client that reads.
-    pub(crate) reader: ReaderKind,
+    /// Client that reads; meaningless for a disabled connection.
+    pub(crate) reader: SelectedReader,
 }
 
 /// Reason why settings cannot be used.
@@ -137,7 +137,7 @@ impl Cluster {
     pub(crate) fn of(
         connection: &ConnectionConfig,
         overrides: &[(String, String)],
-        reader: ReaderKind,
+        reader: ReaderChoice,
     ) -> Result<Self, ClusterError> {
         let mut properties = connection.kafka_properties();
         for (name, value) in overrides {
@@ -153,13 +153,13 @@ impl Cluster {
                 _ => others.push((name, value)),
             }
         }
-        let cluster = Self {
+        let mut cluster = Self {
             kafka: KafkaSettings::from_properties(Some(&connection.bootstrap()), &others)?,
             poll_records,
-            reader,
+            reader: SelectedReader::default(),
         };
         if connection.enabled {
-            KafkaIngest::check(&ingest_config(connection, &cluster))?;
+            cluster.reader = KafkaIngest::select(&ingest_config(connection, &cluster), reader)?;
         }
         Ok(cluster)
     }
@@ -189,7 +189,7 @@ pub(crate) fn ingest_config(config: &ConnectionConfig, cluster: &Cluster) -> Ing
         from,
         pattern,
         pause: hold,
-        reader: cluster.reader,
+        reader: cluster.reader.kind,
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
     }
 
     fn cluster_of(connection: &ConnectionConfig, overrides: &[(String, String)]) -> Cluster {
-        Cluster::of(connection, overrides, ReaderKind::default()).expect("valid")
+        Cluster::of(connection, overrides, ReaderChoice::default()).expect("valid")
     }
 
     #[test]
@@ -355,7 +355,11 @@ mod tests {
             ("enable.auto.commit", "true", "cannot be set"),
             ("max.poll.records", "0", "use a whole number"),
         ] {
-            for reader in [ReaderKind::Librdkafka, ReaderKind::Lean] {
+            for reader in [
+                ReaderChoice::Auto,
+                ReaderChoice::Librdkafka,
+                ReaderChoice::Lean,
+            ] {
                 let error = Cluster::of(&connection(&[]), &owned(&[(name, value)]), reader);
                 let error = error.expect_err(name).to_string();
                 assert!(error.contains(expected), "{error}");

@@ -149,7 +149,7 @@ pub struct CliOverrides {
     /// `--kafka-config` and `--kafka-property`, for all connections.
     pub kafka: ClientProperties,
     /// `--kafka-reader`
-    pub reader: Option<weir_kafka::ReaderKind>,
+    pub reader: Option<weir_kafka::ReaderChoice>,
 }
 
 #[derive(Default, Deserialize)]

@@ -173,6 +173,13 @@ pub(crate) struct ConnectionState {
     /// Records not read yet, or [`UNKNOWN`].
     pub(crate) lag: AtomicU64,
     pub(crate) resets: AtomicU64,
+    /// Of these, because a new leader lacked records.
+    pub(crate) truncations: AtomicU64,
+    /// Pauses that brokers asked for, and their sum.
+    pub(crate) throttled: AtomicU64,
+    pub(crate) throttle_us: AtomicU64,
+    /// Partitions read from followers.
+    pub(crate) on_followers: AtomicU64,
     pub(crate) commits: AtomicU64,
     pub(crate) commit_errors: AtomicU64,
 }

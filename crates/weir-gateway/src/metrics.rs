@@ -187,6 +187,14 @@ const CONNECTION_METRICS: &[MetricSpec<KafkaConnection>] = metrics! {
         "TLS handshakes with brokers that failed.";
     Counter weir_gateway_kafka_offset_resets |c| load(&c.state.resets),
         "Offset resets of partitions.";
+    Counter weir_gateway_kafka_truncations |c| load(&c.state.truncations),
+        "Of these, partitions whose new leader lacked records that were read.";
+    Counter weir_gateway_kafka_throttled_responses |c| load(&c.state.throttled),
+        "Responses with which brokers asked for a pause (lean reader).";
+    Counter weir_gateway_kafka_throttle_microseconds |c| load(&c.state.throttle_us),
+        "These pauses together.";
+    Gauge weir_gateway_kafka_follower_partitions |c| load(&c.state.on_followers),
+        "Partitions read from followers (lean reader).";
     Counter weir_gateway_kafka_commits |c| load(&c.state.commits), "Confirmed offset commits.";
     Counter weir_gateway_kafka_commit_errors |c| load(&c.state.commit_errors),
         "Failed offset commits.";

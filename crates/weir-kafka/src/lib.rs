@@ -24,12 +24,14 @@ mod refusals;
 pub mod registry;
 pub mod sasl;
 pub mod secure;
+mod warning_pacer;
 
 pub use admin::{Admin, AdminError};
 pub use connect_error::ConnectError;
 pub use ingest::{
     IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope,
-    ReaderKind, SourceError, SourceStatus, StartFrom, TopicPattern, TopicStatus,
+    ReaderChoice, ReaderKind, SelectedReader, SourceError, SourceStatus, StartFrom, TopicPattern,
+    TopicStatus,
 };
 pub use produce::{Acks, DeliveryReport, Producer, ProducerConfig, ProducerError, SendError};
 pub use properties::{PropertyError, librdkafka_security};

@@ -92,6 +92,7 @@ impl Ingest {
             schemas: SchemaWaits::start(&self.connection)?,
             refusals: RefusalLog::default(),
         };
+        self.log_reader();
         let mut source = KafkaIngest::start(&config)?;
         let mut mappers = self.mappers();
         while self.read(&mut source, &mut mappers, &mut progress)? {
@@ -110,6 +111,20 @@ impl Ingest {
         }
         report(&self.connection, &reader, &mut progress.refusals);
         Ok(())
+    }
+
+    fn log_reader(&self) {
+        let (name, selected) = (
+            &self.connection.config.name,
+            &self.connection.cluster.reader,
+        );
+        let reader = selected.kind;
+        match &selected.reason {
+            None => tracing::info!(connection = %name, %reader, "reading from Kafka"),
+            Some(reason) => {
+                tracing::info!(connection = %name, %reader, %reason, "reading from Kafka");
+            }
+        }
     }
 
     fn mappers(&self) -> Vec<Mapper> {
@@ -293,6 +308,13 @@ fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>, refusals: &mut
         (&state.login_failures, status.login_failures),
         (&state.tls_failures, status.tls_failures),
         (&state.resets, status.resets),
+        (&state.truncations, status.truncations),
+        (&state.throttled, status.throttled),
+        (
+            &state.throttle_us,
+            u64::try_from(status.throttle_time.as_micros()).unwrap_or(u64::MAX),
+        ),
+        (&state.on_followers, status.on_followers as u64),
         (&state.commits, status.commits),
         (&state.commit_errors, status.commit_errors),
     ] {

@@ -22,7 +22,7 @@ use tungstenite::http::HeaderValue;
 use tungstenite::{Message, WebSocket};
 use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, GatewayConfig};
-use weir_kafka::{Admin, Producer, ProducerConfig, ReaderKind};
+use weir_kafka::{Admin, Producer, ProducerConfig, ReaderChoice};
 use weir_lab::{Lab, LabOptions};
 use weir_mapping::ParseOptions;
 
@@ -50,17 +50,17 @@ fn bootstrap() -> &'static str {
 }
 
 thread_local! {
-    /// Client that the gateways of this thread read with. `WEIR_TEST_READER=lean` changes it for
-    /// tests that do not select one.
-    static READER: Cell<ReaderKind> = Cell::new(match std::env::var("WEIR_TEST_READER") {
-        Ok(name) if name == "lean" => ReaderKind::Lean,
-        Ok(name) => panic!("WEIR_TEST_READER={name}: use lean, or unset it"),
-        Err(_) => ReaderKind::default(),
+    /// Client that the gateways of this thread read with. `WEIR_TEST_READER=librdkafka` changes it
+    /// for tests that do not select one.
+    static READER: Cell<ReaderChoice> = Cell::new(match std::env::var("WEIR_TEST_READER") {
+        Ok(name) if name == "librdkafka" => ReaderChoice::Librdkafka,
+        Ok(name) => panic!("WEIR_TEST_READER={name}: use librdkafka, or unset it"),
+        Err(_) => ReaderChoice::default(),
     });
 }
 
 /// Runs a test whose gateways read with `reader`.
-pub fn read_with(reader: ReaderKind, test: fn()) {
+pub fn read_with(reader: ReaderChoice, test: fn()) {
     READER.set(reader);
     test();
 }
@@ -72,13 +72,13 @@ macro_rules! per_reader {
         mod with_librdkafka {
             $(#[test]
             fn $name() {
-                crate::support::read_with(weir_kafka::ReaderKind::Librdkafka, super::$name);
+                crate::support::read_with(weir_kafka::ReaderChoice::Librdkafka, super::$name);
             })*
         }
         mod with_lean_client {
             $(#[test]
             fn $name() {
-                crate::support::read_with(weir_kafka::ReaderKind::Lean, super::$name);
+                crate::support::read_with(weir_kafka::ReaderChoice::Lean, super::$name);
             })*
         }
     };

@@ -28,6 +28,8 @@ struct TopicEntry {
     /// Ends of partitions. A fetch session reports them only when they change, so they are kept
     /// when an assignment ends.
     ends: BTreeMap<i32, i64>,
+    /// Positions of former assignments, with the epochs in which they were valid.
+    left: BTreeMap<i32, (i64, i32)>,
 }
 
 #[derive(Debug)]
@@ -35,10 +37,13 @@ struct ReadPartition {
     generation: u64,
     /// Next offset to fetch.
     position: i64,
-    /// Epoch of the last record fetched; -1 for none.
+    /// Epoch of the last record fetched, or a later one in which the position was valid; -1 if
+    /// none is known.
     epoch: i32,
     /// Follower to read from, and until when.
     replica: Option<(i32, Instant)>,
+    /// Time until which followers are not read, after one has failed.
+    leader_until: Option<Instant>,
     state: ReadState,
     /// Time before which no request is sent, after an error.
     retry_at: Option<Instant>,
@@ -79,14 +84,26 @@ pub(crate) enum EpochOutcome {
 impl PartitionTable {
     /// Begins to read a partition at an offset. An earlier assignment ends.
     pub(crate) fn assign(&mut self, topic: &str, partition: i32, position: i64) {
+        self.unassign(topic, partition);
         self.generation += 1;
         let key = (self.topic_index(topic), partition);
+        let topic = &self.topics[key.0];
+        let leader_epoch = topic.leaders.get(&partition).map_or(-1, |it| it.epoch);
+        // A position that was read before is as old as the last record before it; the leader may
+        // have changed since. Others are from the current leader.
+        let left = topic.left.get(&partition);
+        let epoch = left.filter(|(end, _)| position <= *end);
+        let epoch = epoch.map_or(leader_epoch, |(_, epoch)| *epoch);
         let read = ReadPartition {
             generation: self.generation,
             position,
-            epoch: -1,
+            epoch,
             replica: None,
-            state: ReadState::Reading,
+            leader_until: None,
+            state: match 0 <= epoch && epoch < leader_epoch {
+                true => ReadState::Unchecked,
+                false => ReadState::Reading,
+            },
             retry_at: None,
         };
         self.partitions.insert(key, read);
@@ -95,7 +112,10 @@ impl PartitionTable {
     /// Stops reading a partition.
     pub(crate) fn unassign(&mut self, topic: &str, partition: i32) {
         let key = (self.topic_index(topic), partition);
-        self.partitions.remove(&key);
+        if let Some(read) = self.partitions.remove(&key) {
+            let left = &mut self.topics[key.0].left;
+            left.insert(partition, (read.position, read.epoch));
+        }
     }
 
     /// Returns `true` if an assignment has not ended.
@@ -114,6 +134,7 @@ impl PartitionTable {
                 is_replaced: false,
                 leaders: BTreeMap::new(),
                 ends: BTreeMap::new(),
+                left: BTreeMap::new(),
             });
             self.topics.len() - 1
         })
@@ -136,6 +157,7 @@ impl PartitionTable {
         if changed {
             topic.leaders.clear();
             topic.ends.clear();
+            topic.left.clear();
         }
         topic.id = id;
         for new in leaders {
@@ -195,6 +217,7 @@ impl PartitionTable {
             }
             let topic = &self.topics[key.0];
             let leader_epoch = topic.leaders.get(&key.1).map_or(-1, |it| it.epoch);
+            plan.avoids_followers |= read.leader_until.is_some_and(|until| now < until);
             match read.state {
                 ReadState::Unchecked => plan.checks.push(PlannedCheck {
                     key: *key,
@@ -255,11 +278,30 @@ impl PartitionTable {
         })
     }
 
-    /// Reads a partition from a follower that its leader prefers, at most until `until`.
+    /// Reads a partition from a follower that its leader prefers, for some time.
     pub(crate) fn prefer(&mut self, key: PartitionKey, generation: u64, to: (i32, Instant)) {
+        let (node, now) = to;
+        let Some(until) = now.checked_add(FOLLOWER_TIME) else {
+            return;
+        };
         if let Some(read) = self.read(key, generation) {
-            read.replica = Some(to);
+            read.replica = Some((node, until));
         }
+    }
+
+    /// Reads the partitions of a follower that has failed from their leaders, for some time.
+    pub(crate) fn leave_follower(&mut self, node: i32, now: Instant) {
+        for read in self.partitions.values_mut() {
+            if read.replica.is_some_and(|(follower, _)| follower == node) {
+                read.leave_follower(now);
+            }
+        }
+    }
+
+    /// Returns the number of partitions that are read from followers.
+    pub(crate) fn on_followers(&self, now: Instant) -> usize {
+        let replicas = self.partitions.values().filter_map(|read| read.replica);
+        replicas.filter(|(_, until)| now < *until).count()
     }
 
     /// Applies an error of a fetched partition. The partition is read again after `backoff`.
@@ -277,7 +319,7 @@ impl PartitionTable {
             return PartitionProblem::Retry;
         }
         // A follower may be behind, or not be a follower any more.
-        let was_replica = read.replica.take().is_some();
+        let was_replica = read.leave_follower(now);
         read.retry_at = now.checked_add(backoff);
         match code {
             OFFSET_OUT_OF_RANGE if was_replica => PartitionProblem::Retry,
@@ -318,10 +360,14 @@ impl PartitionTable {
         (epoch, end): (i32, i64),
         (now, backoff): (Instant, Duration),
     ) -> EpochOutcome {
+        let (index, partition) = checked.key;
+        let leader = self.topics[index].leaders.get(&partition);
+        let is_current = leader.is_some_and(|leader| leader.epoch == checked.leader_epoch);
         let Some(read) = self.read(checked.key, checked.generation) else {
             return EpochOutcome::Valid;
         };
-        if read.state != ReadState::Unchecked {
+        // A later leader is asked too.
+        if read.state != ReadState::Unchecked || !is_current {
             return EpochOutcome::Valid;
         }
         if error != 0 {
@@ -329,14 +375,14 @@ impl PartitionTable {
             read.retry_at = now.checked_add(backoff);
             return EpochOutcome::Valid;
         }
-        let is_known = epoch >= 0 && end >= 0;
-        if is_known && end >= read.position {
+        // An unknown epoch means that the log has no record that was read.
+        let end = if epoch >= 0 { end.max(0) } else { 0 };
+        if end >= read.position {
             read.state = ReadState::Reading;
             return EpochOutcome::Valid;
         }
         read.state = ReadState::Stopped;
-        // An unknown epoch means that the log has no record that was read.
-        EpochOutcome::Truncated(if is_known { end } else { 0 })
+        EpochOutcome::Truncated(end)
     }
 }
 
@@ -344,10 +390,21 @@ impl ReadPartition {
     fn on_leader(&mut self, leader: &PartitionLeader) {
         self.replica = None;
         self.retry_at = None;
-        let is_later = self.epoch >= 0 && leader.epoch > self.epoch;
-        if is_later && self.state == ReadState::Reading {
+        if self.epoch < 0 {
+            self.epoch = leader.epoch;
+        }
+        if leader.epoch > self.epoch && self.state == ReadState::Reading {
             self.state = ReadState::Unchecked;
         }
+    }
+
+    /// Returns `true` if the partition was read from a follower.
+    fn leave_follower(&mut self, now: Instant) -> bool {
+        let was_on_follower = self.replica.take().is_some();
+        if was_on_follower {
+            self.leader_until = now.checked_add(LEADER_TIME);
+        }
+        was_on_follower
     }
 }
 
@@ -358,6 +415,11 @@ const OFFSET_NOT_AVAILABLE: i16 = 78;
 const REFRESH: [i16; 9] = [3, 5, 6, 9, 56, 74, 75, 100, 103];
 /// Minimum time between attempts after an error that does not pass by itself.
 const FAILURE_BACKOFF: Duration = Duration::from_secs(1);
+/// Time for which a follower is read before the leader is asked again.
+const FOLLOWER_TIME: Duration = Duration::from_secs(300);
+/// Time for which the leader is read after a follower has failed. Until the cluster notices that a
+/// broker has stopped, after 9 s by default, leaders still name it.
+const LEADER_TIME: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests;

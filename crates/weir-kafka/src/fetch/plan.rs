@@ -15,6 +15,8 @@ pub(crate) struct FetchPlan {
     pub(crate) fetches: Vec<PlannedFetch>,
     /// Positions to check first, because the leader has changed.
     pub(crate) checks: Vec<PlannedCheck>,
+    /// Followers are not asked for: the leader would name one that has just failed.
+    pub(crate) avoids_followers: bool,
     /// Time at which more work becomes due.
     pub(crate) wake_at: Option<Instant>,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use strum::Display;
 use weir_security::KafkaSettings;
 
 use super::error::SourceError;
@@ -32,9 +33,22 @@ pub enum PauseScope {
     All,
 }
 
-/// Client that reads.
+/// Client that a configuration asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
+pub enum ReaderChoice {
+    /// Weir's own client, or librdkafka for settings that only librdkafka supports.
+    #[default]
+    Auto,
+    /// librdkafka.
+    Librdkafka,
+    /// Weir's own client.
+    Lean,
+}
+
+/// Client that reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum ReaderKind {
     /// librdkafka.
     #[default]

@@ -9,7 +9,7 @@ use super::bounds::{self, AllBounds};
 use super::config::{IngestConfig, StartFrom, TopicPattern};
 use super::error::SourceError;
 use super::identity::{Id, Identities};
-use super::moves::{Move, log_move};
+use super::moves::{Move, MoveReason};
 use super::partition_client::{
     ClusterView, Committed, FoundOffset, OffsetAt, PartitionClient, RequestError, TopicPartition,
     TopicView,
@@ -365,8 +365,13 @@ impl Discovery {
             };
             let to = bounds.replacement(from, self.from);
             if let Some(to) = to {
-                self.shared.note_reset();
-                log_move(topic, *partition, from, to);
+                let moved = Move {
+                    topic: topic.clone(),
+                    partition: *partition,
+                    from,
+                    to,
+                };
+                self.shared.note_move(&moved, MoveReason::OutOfRange);
             }
             checked.push(((topic.clone(), *partition), Ok(to.unwrap_or(from))));
         }

@@ -42,3 +42,14 @@ pub enum SourceError {
     #[error("fatal Kafka consumer error: {reason}")]
     Fatal { reason: String },
 }
+
+impl SourceError {
+    /// Returns `true` for settings that the lean reader lacks, but not librdkafka.
+    pub(super) fn is_of_lean_client(&self) -> bool {
+        matches!(
+            self,
+            Self::NotLean { .. }
+                | Self::Security(SecurityError::Kerberos | SecurityError::CipherSuites { .. })
+        )
+    }
+}

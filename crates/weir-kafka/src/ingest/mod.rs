@@ -35,8 +35,9 @@ use identity::Identities;
 use reader::ReadCursor;
 use state::IngestState;
 
+pub use client_kind::SelectedReader;
 pub(crate) use config::is_internal;
-pub use config::{IngestConfig, PauseScope, ReaderKind, StartFrom, TopicPattern};
+pub use config::{IngestConfig, PauseScope, ReaderChoice, ReaderKind, StartFrom, TopicPattern};
 pub use error::SourceError;
 pub use lent::LentRecord;
 pub(crate) use lent::borrow_headers;
@@ -56,9 +57,15 @@ pub struct KafkaIngest {
 }
 
 impl KafkaIngest {
-    /// Returns an error if [`start`](Self::start) would reject the configuration.
-    pub fn check(config: &IngestConfig) -> Result<(), SourceError> {
-        ClientKind::check(config)
+    /// Returns the client that reads with a configuration, whose own `reader` is ignored.
+    ///
+    /// # Errors
+    /// [`start`](Self::start) would reject the configuration.
+    pub fn select(
+        config: &IngestConfig,
+        choice: ReaderChoice,
+    ) -> Result<SelectedReader, SourceError> {
+        SelectedReader::new(config, choice)
     }
 
     /// Returns the value that the client has for one of librdkafka's properties.

@@ -14,13 +14,28 @@ pub(super) struct Move {
     pub(super) to: i64,
 }
 
-pub(super) fn log_move(topic: &str, partition: i32, position: i64, continues_at: i64) {
+/// Reason why a position became invalid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MoveReason {
+    /// Its record does not exist (any more).
+    OutOfRange,
+    /// The leader of the partition lacks records before it.
+    Truncated,
+}
+
+/// Logs a move; `left_out` warnings were not logged before.
+pub(super) fn log_move(one: &Move, reason: MoveReason, left_out: u64) {
+    let text = match reason {
+        MoveReason::OutOfRange => "position out of range, continuing at another offset",
+        MoveReason::Truncated => "leader lost records that were read, continuing at its end",
+    };
     tracing::warn!(
-        topic,
-        partition,
-        position,
-        continues_at,
-        "position out of range, continuing at another offset"
+        topic = one.topic,
+        partition = one.partition,
+        position = one.from,
+        continues_at = one.to,
+        warnings_left_out = left_out,
+        "{text}"
     );
 }
 

@@ -14,7 +14,7 @@ use super::error::SourceError;
 use super::lean::{LeanClient, QueueEntry};
 use super::lent::LentRecord;
 use super::librdkafka::LibrdkafkaClient;
-use super::moves::{Move, log_move};
+use super::moves::{Move, MoveReason};
 use super::offsets::Offsets;
 use super::state::{IngestState, partition_mut};
 use super::status::{PartitionLag, SourceStatus};
@@ -294,12 +294,13 @@ impl<'a> KafkaReader<'a> {
                 let Some(from) = self.positions().get(&topic, key.1) else {
                     return Ok(());
                 };
-                self.apply(&[Move {
+                let moved = Move {
                     topic: topic.to_string(),
                     partition: key.1,
                     from,
                     to: end.min(from),
-                }])?;
+                };
+                self.apply(&[moved], MoveReason::Truncated)?;
             }
         }
         Ok(())
@@ -334,12 +335,12 @@ impl<'a> KafkaReader<'a> {
         }
         match moves.is_empty() {
             true => Ok(()),
-            false => self.apply(&moves),
+            false => self.apply(&moves, MoveReason::OutOfRange),
         }
     }
 
     /// Applies moves, except to partitions whose position has changed since the check.
-    fn apply(&mut self, moves: &[Move]) -> Result<(), SourceError> {
+    fn apply(&mut self, moves: &[Move], reason: MoveReason) -> Result<(), SourceError> {
         let next = &mut self.cursor.next;
         let mut lost = Vec::new();
         self.shared.with_topics(|topics| {
@@ -367,8 +368,7 @@ impl<'a> KafkaReader<'a> {
             }
         })?;
         for step in lost {
-            self.shared.note_reset();
-            log_move(&step.topic, step.partition, step.from, step.to);
+            self.shared.note_move(step, reason);
         }
         assign_ready(self.client.partitions(), self.shared)
     }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_security::Security;
 
 use super::config::PauseScope;
-use super::moves::{Move, Moves};
+use super::moves::{Move, MoveReason, Moves, log_move};
 use super::offsets::Offsets;
 use super::status::{PartitionLag, SourceStatus, TopicStatus};
 use crate::connect_error::ConnectError;
+use crate::warning_pacer::WarningPacer;
 
 /// State behind one lock. It is used per error, per second and per status call, not per record.
 #[derive(Default)]
@@ -55,6 +56,11 @@ struct Inner {
     /// Encryption and login of the next client, if they differ.
     security: Option<Arc<Security>>,
     resets: u64,
+    truncations: u64,
+    move_log: Option<WarningPacer>,
+    /// Responses with a pause, and these pauses together.
+    throttled: (u64, Duration),
+    on_followers: usize,
     commits: u64,
     commit_errors: u64,
 }
@@ -131,6 +137,10 @@ impl IngestState {
             tls_failures: inner.tls_failures,
             errors: inner.errors,
             resets: inner.resets,
+            truncations: inner.truncations,
+            throttled: inner.throttled.0,
+            throttle_time: inner.throttled.1,
+            on_followers: inner.on_followers,
             commits: inner.commits,
             commit_errors: inner.commit_errors,
             headers_skipped: 0,
@@ -190,6 +200,33 @@ impl IngestState {
 
     pub(super) fn note_reset(&self) {
         self.lock().resets += 1;
+    }
+
+    /// Counts and logs a move.
+    pub(super) fn note_move(&self, one: &Move, reason: MoveReason) {
+        let mut inner = self.lock();
+        inner.resets += 1;
+        inner.truncations += u64::from(reason == MoveReason::Truncated);
+        let log = inner
+            .move_log
+            .get_or_insert(WarningPacer::new(MOVES_LOGGED));
+        let due = log.due(Instant::now());
+        drop(inner);
+        if let Some(left_out) = due {
+            log_move(one, reason, left_out);
+        }
+    }
+
+    /// Notes that a broker wants no request for some time.
+    pub(super) fn note_throttle(&self, pause: Duration) {
+        let (count, sum) = &mut self.lock().throttled;
+        *count += 1;
+        *sum = sum.saturating_add(pause);
+    }
+
+    /// Notes the number of partitions that are read from followers.
+    pub(super) fn note_on_followers(&self, count: usize) {
+        self.lock().on_followers = count;
     }
 
     pub(super) fn note_commit(&self, error: Option<String>) {
@@ -531,6 +568,9 @@ impl TopicState {
         self.looked_up && self.exists && self.started_partitions() == self.partitions.len()
     }
 }
+
+/// Maximum number of logged moves in ten seconds.
+const MOVES_LOGGED: u32 = 10;
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,7 @@
 //! State of ingest and of its topics, as reported to callers.
 
+use std::time::Duration;
+
 use crate::connect_error::ConnectError;
 
 /// Status of a source, as far as it is known without a request to a broker.
@@ -25,6 +27,15 @@ pub struct SourceStatus {
     /// Number of positions that became invalid, because the topic was created again or truncated,
     /// or because retention removed records before they were read.
     pub resets: u64,
+    /// Of these, positions after records that a new leader did not have.
+    pub truncations: u64,
+    /// Responses with which a broker asked for a pause because of a quota. Only the lean client
+    /// counts them.
+    pub throttled: u64,
+    /// These pauses together.
+    pub throttle_time: Duration,
+    /// Partitions that the lean client reads from followers.
+    pub on_followers: usize,
     /// Offset commits that brokers confirmed.
     pub commits: u64,
     /// Offset commits that failed.

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanSink};
 use weir_kafka::{Admin, KafkaSettings, ReaderKind, StartFrom};
 
+use crate::cluster::cluster;
 use crate::support::{
     TEST_TIMEOUT, TestBroker, lab, numbered, per_reader, poll_until, read, until_ready, values,
 };
@@ -136,7 +137,7 @@ fn before_and_after() -> Vec<String> {
 }
 
 fn consumers_follow_moved_leaders(reader: ReaderKind) {
-    let mut lab = lab(3);
+    let mut lab = cluster();
     let broker = TestBroker {
         bootstrap: lab.bootstrap(),
         reader,
@@ -150,19 +151,18 @@ fn consumers_follow_moved_leaders(reader: ReaderKind) {
     until_ready(&mut source);
 
     let (bootstrap, name) = (broker.bootstrap.clone(), topic.clone());
-    let (_, lab) = consume_during(&bootstrap, &topic, 10, move || {
+    consume_during(&bootstrap, &topic, 10, move || {
         let sender = broker.producer();
         let store = |prefix: &str| {
             (0..3).for_each(|partition| sender.store(&name, partition, &numbered(prefix, 5)));
         };
         store("before");
         // The partitions that broker 1 leads move to the others.
-        lab.stop_broker(1).expect("stops");
+        lab.stop(1);
         store("after");
         lab
     });
     let mut seen = read(&mut source, 30);
     seen.sort_by_key(|record| (record.partition, record.offset));
     assert_eq!(values(&seen), before_and_after());
-    drop(lab);
 }

@@ -1,6 +1,7 @@
 //! Tests against a Kafka broker: the one in `WEIR_E2E_BOOTSTRAP`, or a new one.
 
 mod admin;
+mod cluster;
 mod faults;
 mod group;
 mod ingest;

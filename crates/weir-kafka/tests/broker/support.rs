@@ -85,8 +85,17 @@ impl TestBroker {
     }
 
     pub(crate) fn ingest(&self, topics: &[&str], from: StartFrom) -> KafkaIngest {
+        self.ingest_with(self.kafka(), topics, from)
+    }
+
+    pub(crate) fn ingest_with(
+        &self,
+        kafka: KafkaSettings,
+        topics: &[&str],
+        from: StartFrom,
+    ) -> KafkaIngest {
         let config = IngestConfig {
-            kafka: self.kafka(),
+            kafka,
             client_id: "test".to_owned(),
             topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
             from,

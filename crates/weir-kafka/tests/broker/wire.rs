@@ -1,4 +1,5 @@
-//! Raw Produce requests, for batches that librdkafka would not build.
+//! Raw requests, for batches that librdkafka would not build and for what the crate has no client
+//! of.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,7 +7,7 @@ use std::net::TcpStream;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName};
-use kafka_protocol::protocol::{Decodable, StrBytes};
+use kafka_protocol::protocol::{Decodable, Request, StrBytes};
 use kafka_protocol::records::{
     Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType,
 };
@@ -62,9 +63,17 @@ pub(crate) fn store(bootstrap: &str, topic: &str, batch: Bytes) {
         .with_acks(-1)
         .with_timeout_ms(10_000)
         .with_topic_data(vec![topic]);
-    let mut out = BytesMut::new();
-    write_request(&mut out, 8, 1, "raw", &request).expect("encodes");
+    let mut body = exchange(bootstrap, 8, &request);
+    let response = ProduceResponse::decode(&mut body, 8).expect("decodes");
+    let code = response.responses[0].partition_responses[0].error_code;
+    assert_eq!(code, 0, "Kafka error code");
+}
 
+/// Sends a request of a version without compact encodings to the first server, and returns the body
+/// of the response.
+pub(crate) fn exchange<R: Request>(bootstrap: &str, version: i16, request: &R) -> Bytes {
+    let mut out = BytesMut::new();
+    write_request(&mut out, version, 1, "raw", request).expect("encodes");
     let server = bootstrap.split(',').next().expect("one server");
     let mut stream = TcpStream::connect(server).expect("broker listens");
     stream.write_all(&out).expect("sent");
@@ -74,8 +83,5 @@ pub(crate) fn store(bootstrap: &str, topic: &str, batch: Bytes) {
     stream
         .read_exact(&mut response_bytes)
         .expect("whole response");
-    let mut body = Bytes::from(response_bytes).slice(4..);
-    let response = ProduceResponse::decode(&mut body, 8).expect("decodes");
-    let code = response.responses[0].partition_responses[0].error_code;
-    assert_eq!(code, 0, "Kafka error code");
+    Bytes::from(response_bytes).slice(4..)
 }

@@ -27,7 +27,7 @@ pub(crate) const CONNECTORS: &[Connector] = &[
     connector("load consume, librdkafka", consume_librdkafka),
     connector("gateway explain", explain),
     connector("gateway run", ingest),
-    connector("gateway run, lean reader", ingest_lean),
+    connector("gateway run, librdkafka", ingest_librdkafka),
     connector("driver librdkafka", drive),
     connector("bench run", bench_run),
     connector("bench find-max", find_max),
@@ -104,11 +104,11 @@ fn explain(case: &ClientCase) -> Outcome {
 }
 
 fn ingest(case: &ClientCase) -> Outcome {
-    run_gateway(case, "librdkafka")
+    run_gateway(case, "auto")
 }
 
-fn ingest_lean(case: &ClientCase) -> Outcome {
-    run_gateway(case, "lean")
+fn ingest_librdkafka(case: &ClientCase) -> Outcome {
+    run_gateway(case, "librdkafka")
 }
 
 /// Starts a gateway. A refused one keeps running, is unhealthy and counts the failures.

@@ -89,15 +89,48 @@ fn truncated_position_stops_the_partition() {
         assert_eq!(outcome, EpochOutcome::Truncated(continues_at));
         assert!(table.plan(2, now + BACKOFF).fetches.is_empty());
         table.assign("t", 0, continues_at);
+        let check = table.plan(2, now).checks.remove(0);
+        let outcome = table.on_epoch_end(&check, 0, epoch_end, (now, BACKOFF));
+        assert_eq!(outcome, EpochOutcome::Valid);
         assert_eq!(only_fetch(&table, 2, now).offset, continues_at);
     }
 }
 
 #[test]
-fn unread_partition_needs_no_check() {
+fn unread_position_is_checked_too() {
     let (mut table, now) = table();
     table.update_topic("t", 7, &[led(0, 2, 5)]);
-    assert_eq!(only_fetch(&table, 2, now).leader_epoch, 5);
+    let check = table.plan(2, now).checks.remove(0);
+    assert_eq!(check.epoch, 4, "the leader when it was assigned");
+    let outcome = table.on_epoch_end(&check, 0, (3, 8), (now, BACKOFF));
+    assert_eq!(outcome, EpochOutcome::Truncated(8));
+}
+
+#[test]
+fn truncation_while_paused_is_detected() {
+    let (mut table, now) = table();
+    fetched(&mut table, now, 20, 4);
+    table.unassign("t", 0);
+    table.update_topic("t", 7, &[led(0, 2, 5)]);
+    table.assign("t", 0, 15);
+    let check = table.plan(2, now).checks.remove(0);
+    assert_eq!(check.epoch, 4);
+    let outcome = table.on_epoch_end(&check, 0, (4, 12), (now, BACKOFF));
+    assert_eq!(outcome, EpochOutcome::Truncated(12));
+    table.assign("t", 0, 30);
+    assert_eq!(only_fetch(&table, 2, now).offset, 30, "moved by the caller");
+}
+
+#[test]
+fn response_of_a_former_leader_confirms_nothing() {
+    let (mut table, now) = table();
+    fetched(&mut table, now, 20, 4);
+    table.update_topic("t", 7, &[led(0, 2, 5)]);
+    let check = table.plan(2, now).checks.remove(0);
+    table.update_topic("t", 7, &[led(0, 1, 6)]);
+    let outcome = table.on_epoch_end(&check, 0, (4, 20), (now, BACKOFF));
+    assert_eq!(outcome, EpochOutcome::Valid);
+    assert_eq!(table.plan(1, now).checks[0].leader_epoch, 6);
 }
 
 #[test]
@@ -132,14 +165,29 @@ fn position_out_of_range_waits_for_the_caller() {
 fn follower_is_read_until_an_error_or_the_end_of_its_time() {
     let (mut table, now) = table();
     let sent = only_fetch(&table, 1, now);
-    let until = now + Duration::from_secs(300);
-    table.prefer(sent.key, sent.generation, (3, until));
+    let until = now + FOLLOWER_TIME;
+    table.prefer(sent.key, sent.generation, (3, now));
+    assert_eq!(table.on_followers(now), 1);
     assert_eq!(only_fetch(&table, 3, now).offset, 10);
     assert!(table.plan(1, now).fetches.is_empty());
     assert_eq!(only_fetch(&table, 1, until).offset, 10, "asked again");
     let problem = table.on_error(&sent, OFFSET_OUT_OF_RANGE, now, BACKOFF);
     assert_eq!(problem, PartitionProblem::Retry, "the leader may have it");
     assert_eq!(only_fetch(&table, 1, now + BACKOFF).offset, 10);
+}
+
+#[test]
+fn failed_follower_is_not_asked_for_again_at_once() {
+    let (mut table, now) = table();
+    let sent = only_fetch(&table, 1, now);
+    table.prefer(sent.key, sent.generation, (3, now));
+    table.leave_follower(2, now);
+    assert_eq!(only_fetch(&table, 3, now).offset, 10, "another broker");
+    table.leave_follower(3, now);
+    assert_eq!(table.on_followers(now), 0);
+    let plan = table.plan(1, now);
+    assert!(plan.avoids_followers && plan.fetches.len() == 1);
+    assert!(!table.plan(1, now + LEADER_TIME).avoids_followers);
 }
 
 #[test]

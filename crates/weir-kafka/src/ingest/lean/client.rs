@@ -1,6 +1,6 @@
 //! The lean client: Weir's own implementation of what ingest needs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,8 +32,6 @@ pub(crate) struct LeanClient {
     /// For the group's coordinator.
     group_requests: Mutex<Requester>,
     decoder: Mutex<RecordDecoder>,
-    /// Brokers with a fetch thread.
-    threads: Mutex<BTreeSet<i32>>,
 }
 
 impl LeanClient {
@@ -73,7 +71,6 @@ impl LeanClient {
             group: config.group_id.clone(),
             requests,
             group_requests,
-            threads: Mutex::default(),
         })
     }
 
@@ -111,18 +108,9 @@ impl LeanClient {
 
     /// Starts a thread for each broker that partitions are read from.
     fn start_threads(&self) -> Result<(), SourceError> {
-        let now = Instant::now();
-        let nodes = self.shared.with(|state| state.table.nodes(now));
-        let mut threads = lock(&self.threads);
-        for node in nodes {
-            if threads.insert(node) {
-                let started = fetch_thread::spawn(&self.shared, node);
-                started.map_err(|error| SourceError::Thread {
-                    reason: error.to_string(),
-                })?;
-            }
-        }
-        Ok(())
+        fetch_thread::start_all(&self.shared).map_err(|error| SourceError::Thread {
+            reason: error.to_string(),
+        })
     }
 
     fn apply(&self, metadata: &ClusterMetadata) {

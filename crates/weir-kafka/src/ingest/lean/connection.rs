@@ -12,7 +12,7 @@ use crate::connect_error::ConnectError;
 use crate::exchange::BrokerStream;
 use crate::secure::BrokerSecurity;
 use weir_wire::api_versions::{self, ApiVersions};
-use weir_wire::{EncodeError, WireError};
+use weir_wire::{EncodeError, WireError, fetch_request};
 
 /// Host and port of a broker.
 pub(super) type Address = (String, u16);
@@ -39,6 +39,9 @@ impl BrokerConnection {
         if versions.error != 0 {
             let reason = format!("error code {} of ApiVersions", versions.error);
             return Err(stream.failed(std::io::Error::other(reason)));
+        }
+        if !versions.supports(ApiKey::Fetch, fetch_request::NAME_VERSION) {
+            return Err(stream.failed(std::io::Error::other(TOO_OLD)));
         }
         Ok(Self { stream, versions })
     }
@@ -68,6 +71,11 @@ impl BrokerConnection {
         (self.stream).exchange_into(client_id, (buffer, bytes_max), write)
     }
 
+    /// Returns an error of this connection.
+    pub(super) fn failed(&self, error: std::io::Error) -> ConnectError {
+        self.stream.failed(error)
+    }
+
     /// Returns an error of this broker for an invalid response.
     pub(super) fn invalid(&self, error: WireError) -> ConnectError {
         self.stream.invalid(error)
@@ -78,3 +86,5 @@ impl BrokerConnection {
         self.stream.socket()
     }
 }
+
+const TOO_OLD: &str = "the broker is older than Kafka 2.3: set reader = \"librdkafka\" in [kafka]";

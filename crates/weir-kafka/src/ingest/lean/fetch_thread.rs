@@ -18,8 +18,15 @@ use weir_wire::EncodeError;
 use weir_wire::fetch_request::{self, FetchRow, SessionFetch};
 use weir_wire::leader_epoch::{self, EpochQuery};
 
+/// Starts a thread for each broker that partitions are read from, if it has none.
+pub(super) fn start_all(shared: &Arc<LeanShared>) -> std::io::Result<()> {
+    let now = Instant::now();
+    let new = shared.with(|state| state.nodes_without_thread(now));
+    new.into_iter().try_for_each(|node| spawn(shared, node))
+}
+
 /// Starts the thread. It ends when `shared` is stopped.
-pub(super) fn spawn(shared: &Arc<LeanShared>, node: i32) -> std::io::Result<()> {
+fn spawn(shared: &Arc<LeanShared>, node: i32) -> std::io::Result<()> {
     let fetcher = BrokerFetcher {
         shared: Arc::clone(shared),
         node,
@@ -54,6 +61,9 @@ impl BrokerFetcher {
                 Ok(()) => self.backoff = self.shared.options.reconnect_backoff.0,
                 Err(error) => {
                     self.disconnect();
+                    let (node, now) = (self.node, Instant::now());
+                    self.shared
+                        .change(|state| state.table.leave_follower(node, now));
                     self.shared.note_failure(error);
                     self.not_before = Instant::now().checked_add(self.backoff);
                     let longest = self.shared.options.reconnect_backoff.1;
@@ -81,7 +91,7 @@ impl BrokerFetcher {
             self.check(&plan.checks)?;
         }
         if !plan.fetches.is_empty() {
-            self.fetch(&plan.fetches)?;
+            self.fetch(plan)?;
         }
         self.shared.report_ends();
         Ok(())
@@ -156,23 +166,27 @@ impl BrokerFetcher {
         Ok(())
     }
 
-    fn fetch(&mut self, plan: &[PlannedFetch]) -> Result<(), ConnectError> {
+    fn fetch(&mut self, plan: &FetchPlan) -> Result<(), ConnectError> {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
         let shared = &self.shared;
         let options = &shared.options;
-        let has_ids = plan.iter().all(|it| it.topic_id != 0)
+        let has_ids = plan.fetches.iter().all(|it| it.topic_id != 0)
             && connection.supports(ApiKey::Fetch, fetch_request::ID_VERSION);
         let version = match has_ids {
             true => fetch_request::ID_VERSION,
             false => fetch_request::NAME_VERSION,
         };
-        let session = self.session.next(plan);
+        let session = self.session.next(&plan.fetches);
+        let rack = match plan.avoids_followers {
+            true => "",
+            false => &options.rack,
+        };
         let mut response = shared.responses.take();
         let target = (&mut response.bytes, options.response_bytes_max);
         let (id, length) = connection.exchange_into(&options.client_id, target, |out, id| {
-            write(out, (version, id), options, &session)
+            write(out, (version, id), (options, rack), &session)
         })?;
         let context = ResponseContext {
             shared,
@@ -183,10 +197,15 @@ impl BrokerFetcher {
         let ResponseResult {
             entries,
             throttle,
+            moved,
             refresh,
             failures,
         } = read_response(context, response, length).map_err(|error| connection.invalid(error))?;
         shared.queue(entries);
+        if moved {
+            start_all(shared).map_err(|error| connection.failed(error))?;
+            shared.change(|_| ());
+        }
         self.not_before = throttle.and_then(|throttle| Instant::now().checked_add(throttle));
         for failure in failures {
             shared.ingest.note_error(failure);
@@ -201,7 +220,7 @@ impl BrokerFetcher {
 fn write(
     out: &mut BytesMut,
     numbers: (i16, i32),
-    options: &LeanOptions,
+    (options, rack): (&LeanOptions, &str),
     session: &SessionRequest,
 ) -> Result<(), EncodeError> {
     let (changed, forgotten) = (
@@ -210,7 +229,7 @@ fn write(
     );
     let query = SessionFetch {
         client_id: &options.client_id,
-        rack: &options.rack,
+        rack,
         max_wait_ms: i32::try_from(options.fetch_wait.as_millis()).unwrap_or(i32::MAX),
         min_bytes: options.fetch_bytes_min,
         max_bytes: options.fetch_bytes_max,
@@ -234,3 +253,6 @@ fn rows<'a>(planned: &'a [PlannedFetch], options: &LeanOptions) -> Vec<FetchRow<
 
 /// Brokers close connections that are idle for ten minutes.
 const IDLE_MAX: Duration = Duration::from_secs(240);
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,8 @@ pub(super) struct ResponseResult {
     pub(super) entries: Vec<QueueEntry>,
     /// Time for which the broker accepts no request.
     pub(super) throttle: Option<Duration>,
+    /// Partitions may be read from another broker now.
+    pub(super) moved: bool,
     /// Leaders may have changed.
     pub(super) refresh: bool,
     /// Errors that an operator must know.
@@ -58,6 +60,9 @@ pub(super) fn read_response(
         throttle: throttle(head.throttle_ms),
         ..ResponseResult::default()
     };
+    if let Some(throttle) = result.throttle {
+        context.shared.ingest.note_throttle(throttle);
+    }
     if !context.session.on_response(head.error, head.session_id) {
         let mut pause = SESSION_PAUSE;
         if !SESSION_ERRORS.contains(&head.error) {
@@ -118,6 +123,7 @@ impl AppliedRow<'_> {
         (response, length): (&Arc<Buffer>, usize),
     ) {
         if row.error != 0 {
+            self.result.moved = true;
             return self.on_error(sent, row.error);
         }
         let committed_only = self.shared.options.committed_only;
@@ -129,9 +135,8 @@ impl AppliedRow<'_> {
         let table = &mut self.state.table;
         table.note_end(sent.key, sent.generation, end);
         if let (Some(node), true) = (row.preferred_replica, row.records.is_empty()) {
-            if let Some(until) = self.now.checked_add(REPLICA_TIME) {
-                table.prefer(sent.key, sent.generation, (node, until));
-            }
+            table.prefer(sent.key, sent.generation, (node, self.now));
+            self.result.moved = true;
         }
         let scanned = match scan(row.records) {
             Ok(Some(scanned)) => scanned,
@@ -199,5 +204,3 @@ const SESSION_PAUSE: Duration = Duration::from_millis(10);
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause that a broker can ask for.
 const THROTTLE_MAX: Duration = Duration::from_secs(60);
-/// Time for which a follower is read before the leader is asked again.
-const REPLICA_TIME: Duration = Duration::from_secs(300);

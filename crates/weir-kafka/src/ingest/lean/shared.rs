@@ -1,6 +1,6 @@
 //! State that the threads of a lean client share: partitions, brokers, and the queue of responses.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,6 +33,8 @@ pub(super) struct LeanState {
     queue: VecDeque<QueueEntry>,
     queued_bytes: usize,
     stopping: bool,
+    /// Brokers with a fetch thread.
+    threads: BTreeSet<i32>,
     /// Open connections of the fetch threads.
     sockets: BTreeMap<i32, TcpStream>,
     ends_reported: Option<Instant>,
@@ -72,6 +74,15 @@ impl QueueEntry {
             Self::Records(records) => records.range.len(),
             Self::OutOfRange { .. } | Self::Truncated { .. } => 0,
         }
+    }
+}
+
+impl LeanState {
+    /// Returns the brokers that partitions are read from and that had no fetch thread before.
+    pub(super) fn nodes_without_thread(&mut self, now: Instant) -> Vec<i32> {
+        let mut nodes: Vec<_> = self.table.nodes(now).into_iter().collect();
+        nodes.retain(|node| self.threads.insert(*node));
+        nodes
     }
 }
 
@@ -191,19 +202,24 @@ impl LeanShared {
         self.arrived.notify_all();
     }
 
-    /// Reports the ends of partitions, at most one report per `ENDS_INTERVAL`.
+    /// Reports the ends of partitions and the number of those that are read from followers, at most
+    /// one report per `ENDS_INTERVAL`.
     pub(super) fn report_ends(&self) {
         let mut ends = Vec::new();
-        self.with(|state| {
+        let on_followers = self.with(|state| {
             let now = Instant::now();
             let last = state.ends_reported;
             if last.is_some_and(|last| now.duration_since(last) < ENDS_INTERVAL) {
-                return;
+                return None;
             }
             state.ends_reported = Some(now);
             let all = state.table.ends();
             ends.extend(all.map(|(topic, partition, end)| (topic.to_owned(), partition, end)));
+            Some(state.table.on_followers(now))
         });
+        if let Some(count) = on_followers {
+            self.ingest.note_on_followers(count);
+        }
         for (topic, partition, end) in ends {
             self.ingest.note_fetched_end(&topic, partition, end);
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use weir_gateway::config::CliOverrides;
 use weir_gateway::{ClientProperties, GatewayConfig, GatewayError};
-use weir_kafka::ReaderKind;
+use weir_kafka::ReaderChoice;
 use weir_load::kafka::KafkaPropertyArgs;
 use weir_mapping::{Location, ParseOptions};
 
@@ -28,7 +28,10 @@ pub(super) struct GatewayConfigArgs {
     /// Reject parameters unknown to connector 1.5.2 instead of warning
     #[arg(long)]
     pub(super) strict: bool,
-    /// Client that reads from Kafka [default: librdkafka]
+    /// Client that reads from Kafka [default: auto]
+    ///
+    /// `auto` is Weir's own client (`lean`), and librdkafka for connections with a Kerberos login,
+    /// or with properties or cipher suites that only librdkafka has.
     #[arg(long, value_name = "NAME", value_enum)]
     kafka_reader: Option<ReaderArg>,
     #[command(flatten)]
@@ -38,13 +41,15 @@ pub(super) struct GatewayConfigArgs {
 /// Value of `--kafka-reader`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ReaderArg {
+    Auto,
     Librdkafka,
     Lean,
 }
 
-impl From<ReaderArg> for ReaderKind {
+impl From<ReaderArg> for ReaderChoice {
     fn from(argument: ReaderArg) -> Self {
         match argument {
+            ReaderArg::Auto => Self::Auto,
             ReaderArg::Librdkafka => Self::Librdkafka,
             ReaderArg::Lean => Self::Lean,
         }
@@ -72,7 +77,7 @@ pub(super) fn load(
     let overrides = CliOverrides {
         lightstreamer_conf: files.lightstreamer_conf.clone(),
         kafka: ClientProperties(kafka.list().to_vec()),
-        reader: files.kafka_reader.map(ReaderKind::from),
+        reader: files.kafka_reader.map(ReaderChoice::from),
         ..overrides.clone()
     };
     GatewayConfig::load(
