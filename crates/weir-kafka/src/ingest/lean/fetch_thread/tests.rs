@@ -14,7 +14,7 @@ use crate::secure::BrokerSecurity;
 const PAUSE: Duration = Duration::from_millis(300);
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Answers requests: all versions of Fetch are supported, and each fetch is empty and throttled.
+/// Responds to requests: versions of Fetch are supported, and each fetch is empty and throttled.
 fn serve(mut socket: TcpStream, fetched: &Sender<Instant>) -> std::io::Result<()> {
     loop {
         let mut size = [0; 4];
