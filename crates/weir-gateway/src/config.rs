@@ -16,6 +16,8 @@ use weir_net::watchdog::WatchdogConfig;
 
 use crate::admission::Origins;
 pub use crate::admission::PerAddress;
+pub use crate::audit::AuditConfig;
+use crate::audit::RawAudit;
 use crate::cluster::{ClientProperties, Cluster, KafkaTable};
 use crate::compression::CompressionConfig;
 use crate::config_files::{missing_files, missing_log_file, unusable_schemas};
@@ -44,6 +46,8 @@ pub struct GatewayConfig {
     pub tls: Option<TlsFiles>,
     /// Admin port.
     pub admin: AdminConfig,
+    /// Audit log; `None`: none is written.
+    pub audit: Option<AuditConfig>,
     pub(crate) watchdog: WatchdogConfig,
     /// Number of event loops; default one per core.
     pub event_loops: usize,
@@ -165,6 +169,7 @@ struct RawFile {
     #[serde(deserialize_with = "control_link")]
     control_link: Option<String>,
     admin: AdminTable,
+    audit: Option<RawAudit>,
     watchdog: WatchdogConfig,
     tls: Option<TlsConfig>,
     limits: GatewayLimits,
@@ -266,6 +271,8 @@ impl GatewayConfig {
         let admin = std::mem::take(&mut raw.admin);
         let admin = admin.open(overrides.admin, DEFAULT_ADMIN, dir);
         let admin = admin.map_err(|error| at(error.into()))?;
+        let audit = raw.audit.take().map(|audit| audit.check(dir));
+        let audit = audit.transpose().map_err(|error| at(error.into()))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_unix_s = now.map_or(0, |now| now.as_secs());
         let ending = tls.as_ref().and_then(|tls| tls.remark(now_unix_s as i64));
@@ -274,7 +281,7 @@ impl GatewayConfig {
             raw,
             overrides,
             (connections, clusters, registries),
-            (tls, admin),
+            (tls, admin, audit),
             diffs,
             notes,
         )
@@ -286,7 +293,7 @@ impl GatewayConfig {
         raw: RawFile,
         overrides: &CliOverrides,
         (connections, clusters, registries): ConnectionParts,
-        (tls, admin): (Option<TlsFiles>, AdminConfig),
+        (tls, admin, audit): (Option<TlsFiles>, AdminConfig, Option<AuditConfig>),
         diffs: DiffConfig,
         notes: Vec<Note>,
     ) -> Result<Self, InvalidConfig> {
@@ -296,6 +303,7 @@ impl GatewayConfig {
             listen,
             tls,
             admin,
+            audit,
             watchdog: raw.watchdog,
             event_loops: event_loops.unwrap_or_else(cores),
             event_loop_sessions: raw.event_loop_sessions.unwrap_or(EVENT_LOOP_SESSIONS),

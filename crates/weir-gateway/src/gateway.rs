@@ -20,16 +20,18 @@ use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 use weir_tlcp::server::SessionConfig;
 
 use crate::admission::Admission;
+use crate::audit::AuditLog;
 use crate::cluster::Cluster;
 use crate::config::GatewayConfig;
 use crate::connection::KafkaConnection;
 use crate::dashboard::{GatewayInfo, dashboard};
-use crate::error::GatewayError;
+use crate::error::{GatewayError, InvalidConfig};
 use crate::ingest::Ingest;
 use crate::limits::GatewayLimits;
 use crate::listeners::{Listeners, client_addresses};
 use crate::memory_watch;
 use crate::metrics::{self, MetricSources, ShardMetrics};
+use crate::session_handles::SessionHandles;
 use crate::shard::{ACTIVITIES, Placement, Shard, ShardContext, ShardEvent};
 
 /// Capacity of a shard's inbox in events. At 16 bytes and a shared record per event the inbox is
@@ -58,6 +60,9 @@ pub struct Gateway {
     posted: Vec<Receiver<()>>,
     admin: AdminServer,
     certificates: Vec<Arc<TlsFiles>>,
+    audit: Option<Arc<AuditLog>>,
+    /// Writer of the audit log, which ends last.
+    audit_writer: Option<JoinHandle<()>>,
     /// Monitors the shards while the gateway exists.
     _watchdog: Watchdog,
     /// Dropped to stop the memory monitor.
@@ -82,7 +87,8 @@ impl Gateway {
             tls_listen,
             listeners,
         } = Listeners::open(config.listen, tls.as_deref(), config.event_loops)?;
-        let shared = Arc::new(shard_context(&mut config));
+        let (audit, audit_writer) = start_audit(&config)?.unzip();
+        let shared = Arc::new(shard_context(&mut config, audit.clone()));
         let shards = make_shards(listeners, &shared)?;
         let inboxes: Vec<_> = shards.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
@@ -94,6 +100,7 @@ impl Gateway {
             connections: shared.connections.clone(),
             tls: tls.clone(),
             admission: Arc::clone(&shared.guard),
+            audit: audit.clone(),
         };
         let mut threads = start_shards(shards)?;
         let stop_ingest = Arc::new(AtomicBool::new(false));
@@ -132,6 +139,8 @@ impl Gateway {
             posted,
             admin: AdminServer::start(options, sources)?,
             certificates,
+            audit,
+            audit_writer,
             _watchdog: watchdog,
             stop_watch,
             stop_ingest,
@@ -152,10 +161,11 @@ impl Gateway {
         self.tls_listen
     }
 
-    /// Reloads certificate and key, even if the files have not changed. If they are invalid, the
-    /// gateway keeps the current ones and logs an error.
-    pub fn reload_certificate(&self) {
+    /// Reloads certificate and key, even if the files have not changed, and opens the audit log
+    /// again. If one of them is invalid, the gateway keeps the current one and logs an error.
+    pub fn reload(&self) {
         self.certificates.iter().for_each(|tls| tls.reload());
+        self.audit.iter().for_each(|audit| audit.reopen());
     }
 
     /// Returns the address of metrics and health.
@@ -207,6 +217,9 @@ impl Gateway {
         let mut stuck = join_until(self.threads, deadline);
         let deadline = deadline.max(Instant::now() + JOIN_TIMEOUT / 2);
         stuck.extend(join_until(vec![self.admin.stop()], deadline));
+        self.audit.iter().for_each(|audit| audit.close());
+        let audit = self.audit_writer.into_iter().collect();
+        stuck.extend(join_until(audit, deadline));
         stuck
     }
 }
@@ -248,7 +261,16 @@ fn start_ingest(
     enabled.map(start).collect()
 }
 
-fn shard_context(config: &mut GatewayConfig) -> ShardContext {
+/// The audit log and its writer.
+type AuditParts = (Arc<AuditLog>, JoinHandle<()>);
+
+/// Starts the audit log if one is configured.
+fn start_audit(config: &GatewayConfig) -> Result<Option<AuditParts>, GatewayError> {
+    let started = config.audit.as_ref().map(AuditLog::start).transpose();
+    started.map_err(|error| InvalidConfig::from(error).in_file("gateway.toml"))
+}
+
+fn shard_context(config: &mut GatewayConfig, audit: Option<Arc<AuditLog>>) -> ShardContext {
     let connect = |((connection, cluster), registry): ((ConnectionConfig, Cluster), _)| {
         let diffs = config.diffs.of(&connection.name);
         Arc::new(KafkaConnection::new(connection, cluster, registry, diffs))
@@ -261,6 +283,8 @@ fn shard_context(config: &mut GatewayConfig) -> ShardContext {
     let most = limits.connections_in_all(config.event_loops);
     ShardContext {
         guard: Arc::new(Admission::new(&limits, origins, most)),
+        audit,
+        handles: SessionHandles::default(),
         set_id: std::mem::take(&mut config.set_id),
         connections: connections.map(connect).collect(),
         session: SessionConfig {

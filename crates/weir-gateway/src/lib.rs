@@ -7,6 +7,7 @@
 
 mod admin;
 mod admission;
+mod audit;
 mod bounds;
 mod cluster;
 pub mod compression;
@@ -28,6 +29,7 @@ mod metrics;
 mod overload;
 mod routing;
 pub mod schemas;
+mod session_handles;
 mod shard;
 mod simulator;
 pub mod tls;

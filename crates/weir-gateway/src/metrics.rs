@@ -15,6 +15,7 @@ use weir_net::server::IoCounters;
 use weir_net::watchdog::Heartbeat;
 
 use crate::admission::Admission;
+use crate::audit::AuditLog;
 use crate::connection::KafkaConnection;
 use crate::latency::DeliveryAges;
 use crate::shard::WriterCounters;
@@ -238,6 +239,11 @@ const ADMISSION_METRICS: &[MetricSpec<Admission>] = metrics! {
         "Memory above which new sessions and subscriptions are refused.";
     Gauge weir_gateway_overloaded |guard| u64::from(guard.overload.is_on()),
         "1 while new sessions and subscriptions are refused because of the memory limit.";
+};
+
+const AUDIT_METRICS: &[MetricSpec<AuditLog>] = metrics! {
+    Counter weir_gateway_audit_dropped |audit| audit.dropped(),
+        "Records of the audit log dropped because it was too slow, or not written after an error.";
 };
 
 const TLS_METRICS: &[MetricSpec<TlsFiles>] = metrics! {

@@ -13,10 +13,11 @@ use weir_net::admin::{MetricKind, ProcessMetrics};
 use weir_net::watchdog::Vitals;
 
 use super::{
-    ADMISSION_METRICS, CONNECTION_METRICS, FAILURES, MetricSpec, SHARD_METRICS, ShardMetrics,
-    TLS_METRICS,
+    ADMISSION_METRICS, AUDIT_METRICS, CONNECTION_METRICS, FAILURES, MetricSpec, SHARD_METRICS,
+    ShardMetrics, TLS_METRICS,
 };
 use crate::admission::{Admission, AdmissionLimit};
+use crate::audit::AuditLog;
 use crate::connection::KafkaConnection;
 use crate::counters::UNKNOWN;
 use crate::latency::AgeHistogram;
@@ -28,6 +29,7 @@ pub(crate) struct MetricSources {
     pub(crate) connections: Vec<Arc<KafkaConnection>>,
     pub(crate) tls: Option<Arc<TlsFiles>>,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) audit: Option<Arc<AuditLog>>,
 }
 
 impl MetricSources {
@@ -123,6 +125,11 @@ impl Collector for MetricSources {
             let labels = [("limit", limit.label())];
             let hits = self.admission.hits(*limit);
             MetricKind::Counter.encode(hits, described.encode_family(&labels)?)?;
+        }
+        if let Some(audit) = &self.audit {
+            for metric in AUDIT_METRICS {
+                metric.encode((metric.value)(audit), &mut encoder)?;
+            }
         }
         if let Some(tls) = &self.tls {
             for metric in TLS_METRICS {

@@ -11,10 +11,12 @@ use super::event::ShardEvent;
 use super::placement::Placement;
 use super::session::AdapterSet;
 use crate::admission::Admission;
+use crate::audit::AuditLog;
 use crate::compression::CompressionConfig;
 use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;
 use crate::limits::GatewayLimits;
+use crate::session_handles::SessionHandles;
 use crate::simulator::{self, SimulatorConfig};
 
 #[derive(Debug)]
@@ -25,6 +27,9 @@ pub(crate) struct ShardContext {
     pub(crate) limits: GatewayLimits,
     pub(crate) unknown_names: UnknownNames,
     pub(crate) guard: Arc<Admission>,
+    /// `None`: no audit log is written.
+    pub(crate) audit: Option<Arc<AuditLog>>,
+    pub(crate) handles: SessionHandles,
     pub(crate) simulator: Option<SimulatorConfig>,
     pub(crate) compression: CompressionConfig,
     /// Maximum number of value bytes that each shard compares per second.

@@ -85,6 +85,7 @@ impl Clients {
         text: &str,
         now: bool,
     ) {
+        self.audit_end(wire, key, "gateway", Some(code.code()));
         let framing = self.sessions.get_mut(key).and_then(|one| one.framing());
         let Some(conn) = self.remove_session(key) else {
             return;
@@ -107,6 +108,7 @@ impl Clients {
         if close_socket || framing != Some(Framing::WebSocket) {
             return self.end_session(wire, key, code, text, false);
         }
+        self.audit_end(wire, key, "client", Some(code.code()));
         if let Some(conn) = self.remove_session(key) {
             let mut line = Vec::new();
             write_end(&mut line, code, text);
@@ -126,6 +128,7 @@ impl Clients {
     pub(super) fn lost(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let wait_ms = self.shared.limits.recovery_ms;
         if wait_ms == 0 || self.is_draining() {
+            self.audit_end(wire, key, "connection_lost", None);
             self.remove_session(key);
         } else if let Some(entry) = self.sessions.get_mut(key) {
             self.counters.streams_lost += 1;
@@ -139,6 +142,7 @@ impl Clients {
         if let Some(key) = self.sessions.find(old) {
             let session = Truncated(old);
             limited!(debug, "session replaced", %session, "client replaced its session");
+            self.audit_end(wire, key, "replaced", None);
             self.drop_session(wire, key);
         }
     }
@@ -197,6 +201,7 @@ impl Clients {
                 debug, "session expired", session = %entry.core.id(), "unbound session timed out"
             );
         }
+        self.audit_end(wire, key, "unbound_timeout", None);
         self.counters.sessions_expired += 1;
         self.drop_session(wire, key);
     }

@@ -1,6 +1,7 @@
 //! One shard: the handler of an event loop, with its own sessions, items and subscriptions.
 
 mod admission;
+mod audit;
 mod client_output;
 mod clients;
 mod context;

@@ -27,6 +27,7 @@ use super::clients::ITEMS_PER_ITERATION;
 use crate::admission::{Admission, Origins};
 use crate::config::UnknownNames;
 use crate::metrics::ShardMetrics;
+use crate::session_handles::SessionHandles;
 
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>
@@ -195,6 +196,8 @@ impl TestEnv {
         let config = report.connections.remove(0).expect("valid file");
         let cluster = Cluster::of(&config, &[], Default::default()).expect("valid settings");
         let shared = Arc::new(ShardContext {
+            audit: None,
+            handles: SessionHandles::default(),
             set_id: "Set".to_owned(),
             connections: vec![Arc::new(KafkaConnection::new(
                 config,

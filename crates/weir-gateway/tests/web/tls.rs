@@ -117,7 +117,7 @@ fn renewed_certificate_is_used_without_restart() {
     );
     // Invalid files are ignored: new connections see no difference.
     std::fs::write(files.path("key.pem"), "nonsense").expect("a file");
-    gateway.reload_certificate();
+    gateway.reload();
     await_metric(&gateway, "weir_gateway_tls_reload_failures_total 1");
     let after = upgrade(connect_tls(address), None).expect("a WebSocket");
     assert_eq!(shown(after.get_ref()), certificate("second.pem"));

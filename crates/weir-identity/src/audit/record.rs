@@ -240,6 +240,11 @@ impl AuditRecord {
         self.event
     }
 
+    /// Returns the address of the client or operator.
+    pub fn address_text(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
     /// Returns the result.
     pub fn outcome(&self) -> AuditOutcome {
         self.outcome

@@ -27,7 +27,7 @@ pub(crate) enum GatewayCommand {
     ///
     /// Clients connect with any Lightstreamer SDK over WebSocket. The gateway checks their sessions
     /// and subscriptions against the configuration. Metrics and health are on the admin port.
-    /// SIGHUP reloads the certificate and its key.
+    /// SIGHUP reloads the certificate and its key, and opens the audit log again.
     #[command(
         after_help = "Example:\n  weir gateway run --adapters adapters.xml\n  \
         curl http://127.0.0.1:8090/health/ready"
@@ -96,7 +96,8 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
             Severity::Info => tracing::info!("{}: {}", note.at, note.text),
         }
     }
-    signals.reload_if(config.tls.is_some() || config.admin.tls.is_some())?;
+    let has_certificates = config.tls.is_some() || config.admin.tls.is_some();
+    signals.reload_if(has_certificates || config.audit.is_some())?;
     let descriptors = server::raise_descriptor_limit();
     if config.limits.sessions as u64 + 100 > descriptors {
         tracing::info!(
@@ -125,8 +126,8 @@ impl Server for Gateway {
         }
     }
 
-    fn reload_certificates(&self) {
-        self.reload_certificate();
+    fn reload_files(&self) {
+        self.reload();
     }
 
     fn ready_file(&self) -> serde_json::Value {

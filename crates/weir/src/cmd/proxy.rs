@@ -92,7 +92,7 @@ impl Server for Proxy {
         }
     }
 
-    fn reload_certificates(&self) {
+    fn reload_files(&self) {
         Self::reload_certificates(self);
     }
 

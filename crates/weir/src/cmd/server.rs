@@ -25,8 +25,9 @@ pub(super) trait Server {
     fn is_ready(&self) -> bool;
     /// Logs the reasons why the server is not ready; nothing if it is.
     fn log_unready(&self);
-    /// Reads the certificate files again. Logs errors and then keeps the current certificates.
-    fn reload_certificates(&self);
+    /// Reads the certificate files again and opens logs again. Logs errors and then keeps the current
+    /// ones.
+    fn reload_files(&self);
     /// Returns the content of the ready file except the process id.
     fn ready_file(&self) -> Value;
     /// Shuts down gracefully. Returns the names of threads that did not end in time.
@@ -51,10 +52,10 @@ impl Signals {
         })
     }
 
-    /// Registers SIGHUP if there are certificates. Otherwise SIGHUP, which a closing terminal
+    /// Registers SIGHUP if there are files to reload. Otherwise SIGHUP, which a closing terminal
     /// sends, ends the server as usual.
-    pub(super) fn reload_if(&mut self, has_certificates: bool) -> Result<(), Failure> {
-        if has_certificates {
+    pub(super) fn reload_if(&mut self, has_files: bool) -> Result<(), Failure> {
+        if has_files {
             let reload = signal::reload_flag();
             self.reload = reload.or_exit(Exit::Instrument)?;
             self.arrived.add_reload().or_exit(Exit::Instrument)?;
@@ -80,7 +81,7 @@ pub(super) fn run(
             }
         }
         if signals.reload.swap(false, Ordering::Relaxed) {
-            server.reload_certificates();
+            server.reload_files();
         }
         if errors_logged.elapsed() >= ERROR_LOG_INTERVAL {
             errors_logged = Instant::now();

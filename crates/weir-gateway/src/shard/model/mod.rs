@@ -46,6 +46,7 @@ use crate::connection::KafkaConnection;
 use crate::limits::GatewayLimits;
 use crate::metrics::ShardMetrics;
 use crate::routing::RoutingTable;
+use crate::session_handles::SessionHandles;
 
 /// Small enough to be exceeded at times.
 const RECOVERY_BYTES: usize = 2_000;
@@ -103,6 +104,8 @@ impl TestEnv {
             &differences::settings(),
         ));
         let shared = Arc::new(ShardContext {
+            audit: None,
+            handles: SessionHandles::default(),
             set_id: "Set".to_owned(),
             connections: vec![Arc::clone(&connection)],
             session: SessionConfig::default(),

@@ -1,0 +1,103 @@
+//! `[audit]`: where the audit log goes.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// Records that wait for the writer, by default; about 5 MB.
+const QUEUE: usize = 10_000;
+const QUEUE_MAX: usize = 1_000_000;
+
+/// Destination and queue of the audit log.
+#[derive(Debug, Clone)]
+pub struct AuditConfig {
+    pub(super) target: AuditTarget,
+    /// Maximum number of records that wait for the writer; default 10,000.
+    pub(super) queue: usize,
+    /// Name of this gateway in the records; default the name of the host.
+    pub(super) gateway: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum AuditTarget {
+    Stdout,
+    File(PathBuf),
+}
+
+/// `[audit]` as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawAudit {
+    path: PathBuf,
+    queue: Option<usize>,
+    gateway: Option<String>,
+}
+
+/// Unusable settings of the audit log.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AuditError {
+    #[error("audit.queue = {0}: use 1 to {QUEUE_MAX}")]
+    Queue(usize),
+    #[error("audit.path = \"\": use a file or \"stdout\"")]
+    NoPath,
+    #[error("audit.path = \"{}\": cannot open the file for writing: {error}", path.display())]
+    Open {
+        path: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("cannot start the thread of the audit log: {0}")]
+    Thread(std::io::Error),
+}
+
+impl RawAudit {
+    /// Checks the settings; a relative path starts at `dir`. Opens nothing.
+    pub(crate) fn check(self, dir: &Path) -> Result<AuditConfig, AuditError> {
+        let queue = self.queue.unwrap_or(QUEUE);
+        if !(1..=QUEUE_MAX).contains(&queue) {
+            return Err(AuditError::Queue(queue));
+        }
+        if self.path.as_os_str().is_empty() {
+            return Err(AuditError::NoPath);
+        }
+        let target = match self.path.to_str() {
+            Some("stdout") => AuditTarget::Stdout,
+            _ => AuditTarget::File(dir.join(&self.path)),
+        };
+        let gateway = self.gateway.unwrap_or_else(host_name);
+        Ok(AuditConfig {
+            target,
+            queue,
+            gateway,
+        })
+    }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.map_or_else(|_| "gateway".to_owned(), |name| name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_start_at_the_configuration_and_limits_are_checked() {
+        let check = |text: &str| {
+            let raw: RawAudit = toml::from_str(text).unwrap();
+            raw.check(Path::new("/etc/weir"))
+        };
+        let config = check("path = \"audit.log\"\ngateway = \"a\"").unwrap();
+        let expected = AuditTarget::File("/etc/weir/audit.log".into());
+        assert_eq!((config.target, config.queue), (expected, QUEUE));
+        assert_eq!(
+            check("path = \"stdout\"").unwrap().target,
+            AuditTarget::Stdout
+        );
+        assert!(matches!(check("path = \"\""), Err(AuditError::NoPath)));
+        for queue in [0, QUEUE_MAX + 1] {
+            let checked = check(&format!("path = \"a\"\nqueue = {queue}"));
+            assert!(matches!(checked, Err(AuditError::Queue(_))), "{queue}");
+        }
+    }
+}
