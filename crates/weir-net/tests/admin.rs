@@ -85,6 +85,7 @@ fn admin(slow: Receiver<()>, watchdog: &Watchdog) -> AdminServer {
         listen: listener.local_addr().expect("an address"),
         token: None,
         hosts: vec!["gw.example".to_owned()],
+        sessions_token: None,
         tls: None,
         files: None,
     };

@@ -660,6 +660,7 @@ fn admin_port_serves_pages_over_tls_only() {
         listen: listener.local_addr().expect("an address"),
         token: None,
         hosts: Vec::new(),
+        sessions_token: None,
         tls: Some(Arc::new(TlsAcceptor::new(identity(SERVER), TEST_TIMEOUT))),
         files: None,
     };

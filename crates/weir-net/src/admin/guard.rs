@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::token::{SessionsToken, equals_constant_time};
 use crate::http1::{HttpRequest, Response};
 
 /// Content security policy: only resources of the page's own host, no inline code, no framing.
@@ -13,18 +14,24 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 pub(super) struct AccessRules {
     pub(super) token: Option<String>,
     pub(super) hosts: Vec<String>,
+    pub(super) sessions_token: Option<SessionsToken>,
+}
+
+/// Access of a request to session administration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SessionsAccess {
+    Granted,
+    /// The token is wrong or absent.
+    Denied,
+    /// There is no session administration.
+    Absent,
 }
 
 impl AccessRules {
     /// Returns the error response to a request without access, `None` if it has access.
     pub(super) fn reject(&self, request: &HttpRequest<'_>, is_public: bool) -> Option<Response> {
-        // In a DNS rebinding attack the browser sends the name of a foreign site that resolves to
-        // this address.
-        let host = request.header("host");
-        if host.is_some_and(|host| !self.is_served_host(host)) {
-            let text =
-                "host not served here: use an IP address, localhost or a name in admin.hosts\n";
-            return Some(Response::text(421, text));
+        if let Some(response) = self.reject_host(request) {
+            return Some(response);
         }
         if request.method != "GET" {
             return Some(Response::text(405, "use GET\n").with_header("Allow", "GET"));
@@ -34,6 +41,26 @@ impl AccessRules {
             return Some(Response::text(401, text).with_header("WWW-Authenticate", "Bearer"));
         }
         None
+    }
+
+    /// Returns the error response to a request for a host that is not served.
+    pub(super) fn reject_host(&self, request: &HttpRequest<'_>) -> Option<Response> {
+        // In a DNS rebinding attack the browser sends the name of a foreign site that resolves to
+        // this address.
+        let host = request.header("host")?;
+        let text = "host not served here: use an IP address, localhost or a name in admin.hosts\n";
+        (!self.is_served_host(host)).then(|| Response::text(421, text))
+    }
+
+    /// Returns the access of a request to session administration, whose token is another one.
+    pub(super) fn sessions_access(&self, request: &HttpRequest<'_>) -> SessionsAccess {
+        let Some(token) = &self.sessions_token else {
+            return SessionsAccess::Absent;
+        };
+        match bearer(request).is_some_and(|given| token.is(given)) {
+            true => SessionsAccess::Granted,
+            false => SessionsAccess::Denied,
+        }
     }
 
     /// Returns `true` if `host` is an IP address, localhost or a configured name. The port is not
@@ -58,15 +85,14 @@ impl AccessRules {
         let Some(token) = &self.token else {
             return true;
         };
-        let given = request
-            .header("authorization")
-            .and_then(|value| value.strip_prefix("Bearer "));
-        given.is_some_and(|given| equals_constant_time(given.as_bytes(), token.as_bytes()))
+        let is_token = |given: &str| equals_constant_time(given.as_bytes(), token.as_bytes());
+        bearer(request).is_some_and(is_token)
     }
 }
 
-fn equals_constant_time(left: &[u8], right: &[u8]) -> bool {
-    left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+/// Returns the token that a request carries.
+fn bearer<'a>(request: &HttpRequest<'a>) -> Option<&'a str> {
+    request.header("authorization")?.strip_prefix("Bearer ")
 }
 
 /// Adds headers that keep a browser from executing, framing or storing the page.
@@ -103,6 +129,7 @@ mod tests {
         let rules = AccessRules {
             token: None,
             hosts: vec!["gw.example".to_owned()],
+            sessions_token: None,
         };
         for (host, served) in [
             ("127.0.0.1:8090", true),
@@ -130,6 +157,7 @@ mod tests {
         let rules = AccessRules {
             token: Some("s3cret".to_owned()),
             hosts: Vec::new(),
+            sessions_token: None,
         };
         let get = |line: &str| format!("GET / HTTP/1.1\r\nHost: localhost\r\n{line}\r\n");
         for (line, expected) in [

@@ -5,14 +5,19 @@
 //! module checks host, token and method and sets the security headers. It also checks certificate
 //! files for changes.
 
+mod api;
 mod config;
 pub mod dashboard;
 mod guard;
 mod metrics;
+mod token;
 
+pub use api::{ApiCall, LineStream};
 pub use config::{AdminConfig, AdminConfigError, AdminTable};
 pub use metrics::{MetricKind, ProcessMetrics, json_page, put_metric};
+pub use token::SessionsToken;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -22,8 +27,9 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 
+use self::api::{LineStreams, Posted};
 use self::dashboard::{Dashboard, SAMPLE_INTERVAL};
-use self::guard::{AccessRules, with_security_headers};
+use self::guard::{AccessRules, SessionsAccess, with_security_headers};
 use self::metrics::metrics_page;
 use crate::http1::{HttpRequest, ParseLimits, Response};
 use crate::listener::end_stalled;
@@ -37,9 +43,9 @@ use crate::{MailboxSender, limited};
 
 /// Maximum number of connections; scrapes and pages need a few.
 const CONNECTIONS_MAX: usize = 64;
-/// Maximum size of a request's head. Pages have parameters instead of bodies.
+/// Maximum size of a request's head, and of the body of a call.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
-const BODY_BYTES_MAX: usize = 1024;
+const BODY_BYTES_MAX: usize = 8 * 1024;
 /// Time in milliseconds for a complete request, and idle timeout between requests.
 const REQUEST_MS: u64 = 10_000;
 /// Time after which the connection of a peer that reads nothing ends.
@@ -48,11 +54,19 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of responses of slow pages that wait.
 const POSTED_MAX: usize = 64;
+/// Paths of session administration.
+const SESSIONS_PATHS: &str = "/admin/v1/";
+/// Calls that are computed at the same time, and streams that are open.
+const CALLS_MAX: usize = 4;
+const STREAMS_MAX: usize = 4;
+/// Time in milliseconds after which a call with a wrong token gets its response.
+const REJECTION_DELAY_MS: u64 = 1_000;
 /// Time in milliseconds for outstanding responses at shutdown.
 const DRAIN_MS: u64 = 300;
 
 const TICK: u64 = 1;
 const DRAINED: u64 = 2;
+const REJECTION: u64 = 3;
 
 /// Pages of a product in addition to metrics, liveness and dashboard.
 pub trait AdminPages: Send + 'static {
@@ -63,6 +77,16 @@ pub trait AdminPages: Send + 'static {
         let _ = (path, query);
         None
     }
+    /// Returns the response to a call with the token of session administration, `None` if there is
+    /// no such path.
+    fn call(&mut self, call: &ApiCall<'_>) -> Option<Page> {
+        let _ = call;
+        None
+    }
+    /// Notes a call without that token.
+    fn note_denied(&mut self, call: &ApiCall<'_>) {
+        let _ = call;
+    }
 }
 
 /// Content of a page.
@@ -71,6 +95,8 @@ pub enum Page {
     Now(Response),
     /// Computed by a separate thread because it has to wait; one at a time.
     Slow(Box<dyn FnOnce() -> Response + Send>),
+    /// A stream of lines, sent by a separate thread.
+    Stream(Box<dyn FnOnce(LineStream) + Send>),
 }
 
 /// Options of the admin port.
@@ -99,22 +125,25 @@ pub struct AdminServer {
     thread: JoinHandle<()>,
 }
 
-#[derive(Debug)]
-enum Posted {
-    Response(ConnId, Response),
-    Stop,
-}
-
 impl AdminServer {
     /// Starts to serve `pages`.
     pub fn start(options: AdminOptions, pages: impl AdminPages) -> io::Result<Self> {
         let address = options.listener.local_addr()?;
         options.listener.set_nonblocking(true)?;
         end_stalled(&options.listener, STALL_TIMEOUT)?;
-        let AdminConfig { token, hosts, .. } = options.config;
+        let AdminConfig {
+            token,
+            hosts,
+            sessions_token,
+            ..
+        } = options.config;
         let handler = AdminHandler {
             pages,
-            access: AccessRules { token, hosts },
+            access: AccessRules {
+                token,
+                hosts,
+                sessions_token,
+            },
             vitals: options.vitals,
             registry: options.registry,
             dashboard: options.dashboard,
@@ -122,6 +151,9 @@ impl AdminServer {
             draining: options.draining,
             sender: None,
             slow: None,
+            calls: Vec::new(),
+            streams: LineStreams::default(),
+            denied: VecDeque::new(),
             is_draining: false,
         };
         let loop_options = EventLoopOptions {
@@ -189,6 +221,11 @@ struct AdminHandler<P> {
     /// Sender for the responses of slow pages.
     sender: Option<MailboxSender<Posted>>,
     slow: Option<JoinHandle<()>>,
+    /// Calls that are being computed.
+    calls: Vec<JoinHandle<()>>,
+    streams: LineStreams,
+    /// Connections that get 401, and when.
+    denied: VecDeque<(u64, ConnId)>,
     is_draining: bool,
 }
 
@@ -216,29 +253,122 @@ impl<P: AdminPages> AdminHandler<P> {
         conn: ConnId,
         compute: Box<dyn FnOnce() -> Response + Send>,
     ) -> RequestOutcome {
-        let busy = || respond(Response::text(503, "busy, try again\n"));
         let is_busy = self.slow.as_ref().is_some_and(|slow| !slow.is_finished());
         let Some(sender) = self.sender.clone().filter(|_| !is_busy) else {
             return busy();
         };
-        let thread = std::thread::Builder::new().name("admin-page".to_owned());
-        let started = thread.spawn(move || {
-            let response = Posted::Response(conn, with_security_headers(compute()));
-            // If the loop has ended, the connection is closed.
-            let _ = sender.post(response, Duration::from_secs(1));
-        });
-        match started {
-            Ok(thread) => {
-                self.slow = Some(thread);
+        let Some(thread) = start(move || respond_later(&sender, conn, compute)) else {
+            return busy();
+        };
+        self.slow = Some(thread);
+        RequestOutcome::Defer
+    }
+
+    /// Responds to a call of session administration, if its token is right.
+    fn call(
+        &mut self,
+        io: &mut ServerIo,
+        conn: ConnId,
+        request: &HttpRequest<'_>,
+    ) -> RequestOutcome {
+        if let Some(response) = self.access.reject_host(request) {
+            return respond(response);
+        }
+        let call = ApiCall {
+            method: request.method,
+            path: request.path,
+            query: request.query,
+            body: &request.body,
+            peer: request.peer,
+        };
+        let page = match self.access.sessions_access(request) {
+            SessionsAccess::Absent => None,
+            SessionsAccess::Granted => self.pages.call(&call),
+            SessionsAccess::Denied => {
+                self.pages.note_denied(&call);
+                // Guessing takes long, and at most as many guesses wait as there are connections.
+                let at_ms = io.now_ms() + REJECTION_DELAY_MS;
+                self.denied.push_back((at_ms, conn));
+                io.set_timer(at_ms, REJECTION);
+                return RequestOutcome::Defer;
+            }
+        };
+        self.calls.retain(|call| !call.is_finished());
+        match page {
+            None => respond(Response::text(404, "no such page\n")),
+            Some(Page::Now(response)) => respond(response),
+            Some(Page::Slow(compute)) if self.calls.len() < CALLS_MAX => {
+                let Some(sender) = self.sender.clone() else {
+                    return busy();
+                };
+                let Some(thread) = start(move || respond_later(&sender, conn, compute)) else {
+                    return busy();
+                };
+                self.calls.push(thread);
                 RequestOutcome::Defer
             }
-            Err(error) => {
-                let text = "failed to start thread for admin page";
-                limited!(warn, "admin page failed", %error, "{text}");
-                busy()
+            Some(Page::Stream(_)) if !request.accepts_chunks => {
+                respond(Response::text(505, "use HTTP/1.1\n"))
             }
+            Some(Page::Stream(send)) if self.streams.len() < STREAMS_MAX => {
+                let Some(sender) = self.sender.clone() else {
+                    return busy();
+                };
+                let stream = self.streams.begin(conn, sender);
+                let head = Response {
+                    content_type: "application/jsonl",
+                    ..Response::text(200, "")
+                };
+                io.begin_body(conn, &with_security_headers(head));
+                // Without a thread the stream is dropped, which ends the response.
+                start(move || send(stream));
+                RequestOutcome::Defer
+            }
+            Some(Page::Slow(_) | Page::Stream(_)) => busy(),
         }
     }
+
+    /// Responds to calls with a wrong token whose time has come.
+    fn reject_denied(&mut self, io: &mut ServerIo) {
+        let now_ms = io.now_ms();
+        let is_due = |(at_ms, _): &(u64, ConnId)| *at_ms <= now_ms;
+        while self.denied.front().is_some_and(is_due) {
+            let Some((_, conn)) = self.denied.pop_front() else {
+                return;
+            };
+            let text = "send the token of session administration as bearer token\n";
+            let response = Response::text(401, text).with_header("WWW-Authenticate", "Bearer");
+            io.respond(conn, &with_security_headers(response));
+        }
+    }
+}
+
+fn busy() -> RequestOutcome {
+    respond(Response::text(503, "busy, try again\n"))
+}
+
+fn respond_later(
+    sender: &MailboxSender<Posted>,
+    conn: ConnId,
+    compute: Box<dyn FnOnce() -> Response + Send>,
+) {
+    let response = Posted::Response(conn, with_security_headers(compute()));
+    // If the loop has ended, the connection is closed.
+    let _ = sender.post(response, Duration::from_secs(1));
+}
+
+/// Starts a thread for a response. Returns `None` if the operating system refuses it.
+fn start(work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name("admin-page".to_owned());
+    let started = thread.spawn(work);
+    started.map_or_else(
+        |error| {
+            let text = "failed to start thread for admin page";
+            limited!(warn, "admin page failed", %error, "{text}");
+            None
+        },
+        Some,
+    )
 }
 
 fn respond(response: Response) -> RequestOutcome {
@@ -263,10 +393,13 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
 
     fn on_request(
         &mut self,
-        _io: &mut ServerIo,
+        io: &mut ServerIo,
         conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> RequestOutcome {
+        if request.path.starts_with(SESSIONS_PATHS) {
+            return self.call(io, conn, request);
+        }
         // The dashboard page contains no data; its data requires the token.
         let is_public = self.dashboard.part(request.path).is_some();
         if let Some(refusal) = self.access.reject(request, is_public) {
@@ -275,14 +408,22 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
         match self.page(request.path, request.query) {
             Page::Now(response) => respond(response),
             Page::Slow(compute) => self.compute(conn, compute),
+            // Only calls have streams.
+            Page::Stream(_) => busy(),
         }
     }
 
     fn on_posted(&mut self, io: &mut ServerIo, posted: Posted) {
         match posted {
             Posted::Response(conn, response) => io.respond(conn, &response),
+            Posted::Lines(conn, lines) => self.streams.send(io, conn, &lines),
+            Posted::End(conn) => {
+                self.streams.close(conn);
+                io.finish(conn);
+            }
             Posted::Stop => {
                 self.is_draining = true;
+                self.streams.close_all();
                 io.stop_accepting();
                 io.set_timer(io.now_ms() + DRAIN_MS, DRAINED);
             }
@@ -292,6 +433,7 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
     fn on_timer(&mut self, io: &mut ServerIo, token: u64) {
         match token {
             DRAINED => io.stop(),
+            REJECTION => self.reject_denied(io),
             _ => {
                 self.dashboard.sample();
                 self.certificates.iter().for_each(|files| files.check());
@@ -311,7 +453,9 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
     }
 
     fn on_message(&mut self, _io: &mut ServerIo, _conn: ConnId, _text: &str) {}
-    fn on_closed(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64, _reason: CloseReason) {}
+    fn on_closed(&mut self, _io: &mut ServerIo, conn: ConnId, _tag: u64, _reason: CloseReason) {
+        self.streams.close(conn);
+    }
     fn on_writable(&mut self, _io: &mut ServerIo, _conn: ConnId, _tag: u64) {}
     fn on_detached(&mut self, _io: &mut ServerIo, _connection: Detached) {}
 }

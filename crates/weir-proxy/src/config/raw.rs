@@ -142,9 +142,9 @@ impl ProxyConfig {
             check_apart(&clusters, &cluster, &source)?;
             clusters.push(cluster);
         }
-        let admin = raw
-            .admin
-            .open(overrides.admin, DEFAULT_ADMIN, source.directory);
+        let admin =
+            raw.admin
+                .open_without_sessions(overrides.admin, DEFAULT_ADMIN, source.directory);
         let admin = admin.map_err(|error| source.error(error))?;
         tls_files.extend(admin.files.clone());
         raw.limits.buffered_bytes = Some(raw.limits.buffered());

@@ -25,8 +25,7 @@ pub(super) trait Server {
     fn is_ready(&self) -> bool;
     /// Logs the reasons why the server is not ready; nothing if it is.
     fn log_unready(&self);
-    /// Reads the certificate files again and opens logs again. Logs errors and then keeps the current
-    /// ones.
+    /// Reads certificates again and opens logs again. Logs errors and then keeps the current ones.
     fn reload_files(&self);
     /// Returns the content of the ready file except the process id.
     fn ready_file(&self) -> Value;
