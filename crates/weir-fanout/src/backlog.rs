@@ -67,6 +67,10 @@ impl Backlog {
         self.sessions.len()
     }
 
+    pub(crate) fn has(&self, session: SessionKey) -> bool {
+        self.sessions.contains_key(&session)
+    }
+
     pub(crate) fn push(&mut self, session: SessionKey, lagging: LaggingItem, due_ms: u64) {
         let waiting = self.sessions.entry(session);
         let waiting = waiting.or_default();

@@ -89,6 +89,11 @@ impl ItemClasses {
         self.list.len()
     }
 
+    /// Returns the number of members of all classes.
+    pub(crate) fn members(&self) -> usize {
+        self.list.iter().map(|class| class.members.len()).sum()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

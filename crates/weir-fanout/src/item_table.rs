@@ -68,6 +68,28 @@ impl ItemTable {
         self.items.get_mut(slot as usize)
     }
 
+    /// Returns the key of the item with this name.
+    pub fn find(&self, name: &ItemName) -> Option<ItemKey> {
+        let slot = *self.by_name.get(name)?;
+        let epoch = self.items.get(slot as usize)?.epoch;
+        Some(ItemKey { slot, epoch })
+    }
+
+    /// Returns the name of the item in a slot.
+    pub fn name_at(&self, slot: u32) -> Option<&ItemName> {
+        self.items.get(slot as usize).map(|item| &item.name)
+    }
+
+    /// Returns the name of an item.
+    pub fn name_of(&self, key: ItemKey) -> Option<&ItemName> {
+        self.get(key).map(|item| &item.name)
+    }
+
+    /// Returns the number of subscribers of an item.
+    pub fn subscribers(&self, key: ItemKey) -> Option<usize> {
+        self.get(key).map(|item| item.classes.members())
+    }
+
     /// Returns the item with this key, unless its slot is used by another item now.
     pub fn get(&self, key: ItemKey) -> Option<&Item> {
         let item = self.items.get(key.slot as usize);

@@ -1,10 +1,31 @@
-//! Readiness of the gateway, for the admin port.
+//! Pages of the gateway on the admin port: readiness and session administration.
 
-use weir_net::admin::AdminPages;
+use weir_net::admin::{AdminPages, ApiCall, Page};
 
 use crate::metrics::MetricSources;
+use crate::operators::SessionAdmin;
 
-impl AdminPages for MetricSources {
+/// Pages of the gateway on the admin port.
+pub(crate) struct GatewayPages {
+    pub(crate) sources: MetricSources,
+    pub(crate) sessions: SessionAdmin,
+}
+
+impl AdminPages for GatewayPages {
+    fn readiness(&self) -> (bool, String) {
+        self.sources.readiness()
+    }
+
+    fn call(&mut self, call: &ApiCall<'_>) -> Option<Page> {
+        self.sessions.call(call)
+    }
+
+    fn note_denied(&mut self, call: &ApiCall<'_>) {
+        self.sessions.note_denied(call);
+    }
+}
+
+impl MetricSources {
     fn readiness(&self) -> (bool, String) {
         let mut text = String::new();
         let mut all = true;

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
+use weir_identity::audit::{AuditEvent, AuditOutcome};
 use weir_mapping::ConnectionConfig;
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
@@ -19,6 +20,7 @@ use weir_net::tls::TlsFiles;
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 use weir_tlcp::server::SessionConfig;
 
+use crate::admin::GatewayPages;
 use crate::admission::Admission;
 use crate::audit::AuditLog;
 use crate::cluster::Cluster;
@@ -31,6 +33,7 @@ use crate::limits::GatewayLimits;
 use crate::listeners::{Listeners, client_addresses};
 use crate::memory_watch;
 use crate::metrics::{self, MetricSources, ShardMetrics};
+use crate::operators::SessionAdmin;
 use crate::session_handles::SessionHandles;
 use crate::shard::{ACTIVITIES, Placement, Shard, ShardContext, ShardEvent};
 
@@ -130,6 +133,11 @@ impl Gateway {
             certificates: certificates.clone(),
             draining: Arc::clone(&draining),
         };
+        let pages = GatewayPages {
+            sources,
+            sessions: SessionAdmin::new(Arc::clone(&shared)),
+        };
+        note_config(audit.as_deref(), "start");
         Ok(Self {
             listen,
             tls_listen,
@@ -137,7 +145,7 @@ impl Gateway {
             inboxes,
             threads,
             posted,
-            admin: AdminServer::start(options, sources)?,
+            admin: AdminServer::start(options, pages)?,
             certificates,
             audit,
             audit_writer,
@@ -166,6 +174,7 @@ impl Gateway {
     pub fn reload(&self) {
         self.certificates.iter().for_each(|tls| tls.reload());
         self.audit.iter().for_each(|audit| audit.reopen());
+        note_config(self.audit.as_deref(), "reload");
     }
 
     /// Returns the address of metrics and health.
@@ -259,6 +268,17 @@ fn start_ingest(
     let all = shared.connections.iter().enumerate();
     let enabled = all.filter(|(_, connection)| connection.config.enabled);
     enabled.map(start).collect()
+}
+
+/// Records that the configuration was read.
+fn note_config(audit: Option<&AuditLog>, reason: &'static str) {
+    if let Some(audit) = audit {
+        audit.record(
+            audit
+                .event(AuditEvent::Config, AuditOutcome::Allow)
+                .reason(reason),
+        );
+    }
 }
 
 /// The audit log and its writer.

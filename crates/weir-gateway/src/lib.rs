@@ -26,6 +26,7 @@ mod limits;
 mod listeners;
 mod memory_watch;
 mod metrics;
+mod operators;
 mod overload;
 mod routing;
 pub mod schemas;
@@ -33,6 +34,7 @@ mod session_handles;
 mod shard;
 mod simulator;
 pub mod tls;
+mod trace;
 
 pub use cluster::{ClientProperties, Cluster};
 pub use config::{GatewayConfig, GatewayLimits};

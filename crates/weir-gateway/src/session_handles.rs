@@ -2,9 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use weir_tlcp::server::SessionId;
-#[cfg(test)]
-use weir_tlcp::server::SessionLocation;
+use weir_tlcp::server::{SessionId, SessionLocation};
 
 /// Derives the handles of sessions from their ids, so that sessions need no memory for them.
 ///
@@ -25,7 +23,6 @@ impl SessionHandles {
     }
 
     /// Returns the location in a handle. The caller must compare the handle of the session there.
-    #[cfg(test)]
     pub(crate) fn location_of(handle: &str) -> Option<SessionLocation> {
         let mut parts = handle.split('-');
         let (shard, slot) = (parts.next()?, parts.next()?);

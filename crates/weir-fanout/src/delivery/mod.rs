@@ -86,6 +86,11 @@ impl Delivery {
         self.counters.sent += updates;
     }
 
+    /// Returns `true` if updates of a session are queued.
+    pub fn is_lagging(&self, key: SessionKey) -> bool {
+        self.backlog.has(key)
+    }
+
     /// Removes the queued updates of a session.
     pub fn forget_session(&mut self, key: SessionKey) {
         self.backlog.take(key);

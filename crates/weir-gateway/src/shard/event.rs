@@ -9,6 +9,7 @@ use weir_tlcp::request::{BindSession, CreateSession, Request, SessionRef};
 
 use super::dialect::Dialect;
 use super::responses::RequestTransport;
+use super::visit::Visit;
 
 /// Event posted to a shard by an ingest worker, another shard or the main thread.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub(crate) enum ShardEvent {
     Response(Box<ForwardedResponse>),
     /// End of a session of this shard that its client has replaced.
     DiscardSession(SessionRef<'static>),
+    /// Request of session administration.
+    Visit(Box<Visit>),
     /// End of all sessions, spread over `spread_ms`. The shard stops at most `within_ms` later.
     Drain {
         spread_ms: u64,

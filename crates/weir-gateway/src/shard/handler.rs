@@ -99,6 +99,9 @@ impl ServerHandler for Shard {
                 record_ms,
             } => {
                 let deliveries = clients.fan_out(io, item, update, &fields);
+                if let Some(tracer) = &mut self.tracer {
+                    tracer.note_update(clients, item, record_ms, deliveries);
+                }
                 if self.ages.note(record_ms, deliveries) {
                     self.count_ages();
                 }
@@ -121,6 +124,7 @@ impl ServerHandler for Shard {
             }
             ShardEvent::Response(response) => self.receive_response(io, *response),
             ShardEvent::DiscardSession(id) => self.clients.discard_replaced(io, &id),
+            ShardEvent::Visit(visit) => self.visit(io, *visit),
             ShardEvent::Drain {
                 spread_ms,
                 within_ms,
@@ -137,6 +141,7 @@ impl ServerHandler for Shard {
     }
 
     fn on_iteration_end(&mut self, io: &mut ServerIo) {
+        self.end_traced_iteration();
         self.begin_iteration(io);
         self.publish(io);
         if self.forwarding.retry() {

@@ -59,6 +59,10 @@ impl SessionJournal {
         self.sent < self.frames.len()
     }
 
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.unsent_bytes
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.sent_bytes + self.unsent_bytes
     }

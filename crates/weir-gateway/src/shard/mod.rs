@@ -31,6 +31,9 @@ mod state;
 mod stream_tests;
 mod subscribe;
 mod timers;
+mod tracer;
+mod visit;
+mod visitor;
 mod wire;
 
 pub(crate) use self::context::ShardContext;
@@ -38,3 +41,6 @@ pub(crate) use self::event::ShardEvent;
 pub(crate) use self::placement::Placement;
 pub(crate) use self::session_writer::WriterCounters;
 pub(crate) use self::state::{ACTIVITIES, Shard};
+pub(crate) use self::visit::{
+    SessionAction, SessionFilter, SessionRow, SessionVisit, TraceTarget, Visit, VisitedSessions,
+};

@@ -198,6 +198,9 @@ impl Shard {
         if let Some(entry) = key.and_then(|key| self.clients.sessions.get_mut(key)) {
             entry.core.touch(now_ms);
         }
+        if let (Some(tracer), Some(key)) = (&self.tracer, key) {
+            tracer.note_request(key, request);
+        }
         match request {
             Request::Control(control) => self.control(wire, key, control, responses),
             Request::Message(message) => self.refuse_message(wire, key, message, responses),
@@ -287,6 +290,7 @@ impl Shard {
         if let Some(entry) = self.clients.sessions.get_mut(key) {
             entry.limit_bandwidth(now_ms);
             entry.version = version;
+            entry.created_s = (now_ms / 1_000) as u32;
             entry.diffs = version.diffs(create.supported_diffs).into();
             entry.admission_id = admission_id;
         }

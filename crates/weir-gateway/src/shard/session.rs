@@ -29,6 +29,8 @@ pub(super) struct SessionEntry {
     serial: u32,
     /// Low bits of the time of the earliest timer; other timers of this session are ignored.
     armed_ms: u32,
+    /// Time of the event loop in seconds at which the session was created.
+    pub(super) created_s: u32,
     /// `None`: a stream on a WebSocket, the most frequent case.
     pub(super) binding: Option<Box<StreamBinding>>,
     /// Window of compressed messages that the WebSocket accepts.
@@ -100,6 +102,19 @@ impl SessionEntry {
             Some(StreamBinding::Unbound { .. }) => None,
             Some(StreamBinding::Http { .. }) => Some(Framing::Chunk),
             Some(StreamBinding::Poll(poll)) => Some(poll.framing),
+        }
+    }
+
+    /// Returns how the session reaches its client.
+    pub(super) fn transport(&self) -> &'static str {
+        match self.binding.as_deref() {
+            None => "ws_streaming",
+            Some(StreamBinding::Unbound { .. }) => "unbound",
+            Some(StreamBinding::Http { .. }) => "http_streaming",
+            Some(StreamBinding::Poll(poll)) => match poll.framing {
+                Framing::WebSocket => "ws_polling",
+                Framing::Chunk => "http_polling",
+            },
         }
     }
 
@@ -200,6 +215,17 @@ impl Sessions {
         self.entries.len() - self.ended
     }
 
+    /// Returns the number of slots, used or not.
+    pub(super) fn slots(&self) -> u32 {
+        self.entries.capacity() as u32
+    }
+
+    /// Returns the session in a slot.
+    pub(super) fn at(&self, slot: u32) -> Option<&SessionEntry> {
+        let entry = self.entries.get(slot as usize);
+        entry.filter(|entry| !entry.has_ended())
+    }
+
     /// Adds a session; `make` creates it for its location.
     pub(super) fn insert(
         &mut self,
@@ -220,6 +246,7 @@ impl Sessions {
             index,
             serial,
             armed_ms: 0,
+            created_s: 0,
             binding: None,
             window: None,
             journal: None,

@@ -11,6 +11,7 @@ use super::context::ShardContext;
 use super::dialect::Dialects;
 use super::forwarding::Forwarding;
 use super::placement::BusyMeter;
+use super::tracer::Tracer;
 use crate::latency::PendingAges;
 use crate::metrics::ShardMetrics;
 
@@ -33,6 +34,8 @@ pub(crate) struct Shard {
     pub(super) ages: PendingAges,
     pub(super) metrics: Arc<ShardMetrics>,
     pub(super) busy: BusyMeter,
+    /// Active traces of operators.
+    pub(super) tracer: Option<Box<Tracer>>,
     /// Buffer for the response lines of one message, reused.
     pub(super) response_buffer: Vec<u8>,
     /// Buffer for the data notifications caused by one request, reused.
@@ -48,6 +51,7 @@ impl Shard {
             ages: PendingAges::default(),
             metrics,
             busy: BusyMeter::default(),
+            tracer: None,
             response_buffer: Vec::new(),
             notifications: Vec::new(),
         }

@@ -136,6 +136,11 @@ impl TestEnv {
         &self.bootstrap
     }
 
+    /// Returns the path of a file next to the configuration.
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+
     /// Writes a file next to the configuration.
     pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.dir.path().join(name), text).expect("a file");

@@ -347,6 +347,12 @@ impl ServerIo {
             .and_then(|connection| connection.stream.socket().peer_addr().ok())
     }
 
+    /// Returns the number of bytes queued for a connection; 0 if it is closed.
+    pub fn queued_bytes(&mut self, conn: ConnId) -> usize {
+        self.get(conn)
+            .map_or(0, |connection| connection.send_queue.bytes())
+    }
+
     /// Returns the value of [`super::ServerHandler::on_accept`] for a connection; 0 if it is
     /// closed.
     pub fn admission_id(&mut self, conn: ConnId) -> u32 {

@@ -1,0 +1,198 @@
+//! Session administration on the admin port (docs/session-administration.md): routes, answers and
+//! their records in the audit log.
+
+mod api_error;
+mod body;
+mod query;
+mod sessions;
+mod trace;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use weir_identity::audit::{AuditEvent, AuditOutcome, AuditRecord};
+use weir_net::admin::{ApiCall, Page, json_page};
+use weir_net::http1::Response;
+
+use self::api_error::ApiError;
+use self::body::DisconnectBody;
+use self::query::Query;
+use self::sessions::{Cursor, Visitor};
+use crate::session_handles::SessionHandles;
+use crate::shard::{SessionAction, SessionFilter, ShardContext};
+
+/// Sessions in a page, by default and at most.
+const PAGE: usize = 100;
+const PAGE_MAX: usize = 1_000;
+
+/// Answers calls of operators.
+#[derive(Debug)]
+pub(crate) struct SessionAdmin {
+    shared: Arc<ShardContext>,
+}
+
+impl SessionAdmin {
+    pub(crate) fn new(shared: Arc<ShardContext>) -> Self {
+        Self { shared }
+    }
+
+    /// Returns the response to a call, `None` if there is no such path. All calls are audited.
+    pub(crate) fn call(&self, call: &ApiCall<'_>) -> Option<Page> {
+        let path = call.path.strip_prefix("/admin/v1/")?;
+        let (resource, id) = match path.split_once('/') {
+            Some((resource, id)) if !id.is_empty() && !id.contains('/') => (resource, Some(id)),
+            Some(_) => return None,
+            None => (path, None),
+        };
+        let answer = match (resource, id, call.method) {
+            ("sessions", None, "GET") => self.list(call),
+            ("sessions", Some(handle), "GET") => self.show(call, handle),
+            ("sessions", Some(handle), "DELETE") => self.end_one(call, handle),
+            ("disconnect", None, "POST") => self.disconnect(call),
+            ("trace", None, "GET") => self.trace(call),
+            ("sessions" | "trace", None, _) => Err(ApiError::Method("GET")),
+            ("sessions", Some(_), _) => Err(ApiError::Method("GET, DELETE")),
+            ("disconnect", None, _) => Err(ApiError::Method("POST")),
+            _ => return None,
+        };
+        Some(answer.unwrap_or_else(|error| {
+            self.note(call, AuditOutcome::Error, error.reason(), |record| record);
+            Page::Now(error.response())
+        }))
+    }
+
+    /// Records a call with a wrong token.
+    pub(crate) fn note_denied(&self, call: &ApiCall<'_>) {
+        self.note(call, AuditOutcome::Deny, "wrong_token", |record| record);
+    }
+
+    /// Records a call; `reason` names what was asked for.
+    fn note(
+        &self,
+        call: &ApiCall<'_>,
+        outcome: AuditOutcome,
+        reason: &'static str,
+        add: impl FnOnce(AuditRecord) -> AuditRecord,
+    ) {
+        if let Some(log) = &self.shared.audit {
+            let record = log.event(AuditEvent::Admin, outcome).reason(reason);
+            let address = call.peer.ip().to_canonical().to_string();
+            log.record(add(record.address(&address).actor("operator")));
+        }
+    }
+
+    fn allow(&self, call: &ApiCall<'_>, reason: &'static str, session: Option<&str>) {
+        let add = |record: AuditRecord| match session {
+            Some(handle) => record.session(handle),
+            None => record,
+        };
+        self.note(call, AuditOutcome::Allow, reason, add);
+    }
+
+    fn list(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {
+        let known = ["user", "issuer", "address", "item", "limit", "after"];
+        let query = Query::parse(call.query, &known)?;
+        let filter = query.filter()?;
+        let most = query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE);
+        let start = query.get("after").map(|after| {
+            let location = SessionHandles::location_of(after);
+            location
+                .map(Cursor::after)
+                .ok_or(ApiError::Parameter("after"))
+        });
+        let start = start.transpose()?.unwrap_or_default();
+        self.allow(call, "list_sessions", None);
+        self.visit(filter, SessionAction::List, (start, most), |rows, rest| {
+            let after = rest
+                .and_then(|_| rows.last())
+                .map(|row| row.session.clone());
+            Ok(json!({ "sessions": rows, "after": after }))
+        })
+    }
+
+    fn show(&self, call: &ApiCall<'_>, handle: &str) -> Result<Page, ApiError> {
+        Query::parse(call.query, &[])?;
+        let (filter, start) = one(handle)?;
+        self.allow(call, "show_session", Some(handle));
+        self.visit(filter, SessionAction::Show, (start, 1), |rows, _| {
+            let row = rows.into_iter().next();
+            row.map(|row| json!(row)).ok_or(ApiError::NoSession)
+        })
+    }
+
+    fn end_one(&self, call: &ApiCall<'_>, handle: &str) -> Result<Page, ApiError> {
+        let query = Query::parse(call.query, &["code", "message"])?;
+        let code = query.get("code").map(str::parse).transpose();
+        let body = DisconnectBody {
+            code: code.map_err(|_| ApiError::Parameter("code"))?,
+            message: query.get("message").map(str::to_owned),
+            ..DisconnectBody::default()
+        };
+        let (filter, start) = one(handle)?;
+        let action = body.action(call)?;
+        self.allow(call, "disconnect_session", Some(handle));
+        self.visit(filter, action, (start, 1), |rows, _| match rows.len() {
+            0 => Err(ApiError::NoSession),
+            count => Ok(json!({ "disconnected": count })),
+        })
+    }
+
+    fn disconnect(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {
+        Query::parse(call.query, &[])?;
+        let body: DisconnectBody = body::read(call.body)?;
+        let user = body.user.clone().filter(|user| !user.is_empty());
+        let filter = SessionFilter {
+            user: Some(user.ok_or(ApiError::NoUser)?),
+            issuer: body.issuer.clone(),
+            ..SessionFilter::default()
+        };
+        let action = body.action(call)?;
+        self.allow(call, "disconnect_user", None);
+        let all = (Cursor::default(), usize::MAX);
+        self.visit(filter, action, all, |rows, _| {
+            Ok(json!({ "disconnected": rows.len() }))
+        })
+    }
+
+    fn trace(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {
+        let query = Query::parse(call.query, &["session", "item"])?;
+        let target = query.trace_target()?;
+        self.allow(call, "trace", query.get("session"));
+        let shared = Arc::clone(&self.shared);
+        Ok(Page::Stream(Box::new(move |stream| {
+            trace::run(&shared, target, &stream)
+        })))
+    }
+
+    /// Visits sessions on another thread and responds with what `answer` makes of them.
+    fn visit(
+        &self,
+        filter: SessionFilter,
+        action: SessionAction,
+        (start, most): (Cursor, usize),
+        answer: impl FnOnce(Vec<crate::shard::SessionRow>, Option<Cursor>) -> Result<Value, ApiError>
+        + Send
+        + 'static,
+    ) -> Result<Page, ApiError> {
+        let shared = Arc::clone(&self.shared);
+        Ok(Page::Slow(Box::new(move || {
+            let visited = Visitor::new(&shared, filter).visit(&action, start, most);
+            let answered = visited.and_then(|(rows, rest)| answer(rows, rest));
+            answered.map_or_else(|error| error.response(), |found| response(&found))
+        })))
+    }
+}
+
+/// Returns the filter of one session and where it is.
+fn one(handle: &str) -> Result<(SessionFilter, Cursor), ApiError> {
+    let location = SessionHandles::location_of(handle).ok_or(ApiError::NoSession)?;
+    let filter = SessionFilter {
+        handle: Some(handle.to_owned()),
+        ..SessionFilter::default()
+    };
+    Ok((filter, Cursor::at(location)))
+}
+
+fn response(value: &Value) -> Response {
+    json_page(format!("{value}\n"))
+}
