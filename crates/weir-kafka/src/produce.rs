@@ -85,9 +85,34 @@ impl Default for ProducerConfig {
 pub struct DeliveryReport {
     /// Token passed to [`Producer::send`].
     pub token: u64,
-    /// Partition and offset, or the reason why the record was not stored. With [`Acks::None`] the
-    /// offset is negative.
-    pub result: Result<(i32, i64), String>,
+    /// Partition and offset, or the reason why there is none. With [`Acks::None`] the offset is
+    /// negative.
+    pub result: Result<(i32, i64), DeliveryError>,
+}
+
+/// Reason why a record was not acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DeliveryError {
+    /// A broker or the client rejected the record; it is not stored.
+    #[error("{0}")]
+    Refused(String),
+    /// No broker acknowledged the record in time. It may be stored.
+    #[error("{0}")]
+    Unconfirmed(String),
+}
+
+impl DeliveryError {
+    fn new(code: RDKafkaErrorCode) -> Self {
+        match code {
+            RDKafkaErrorCode::MessageTimedOut
+            | RDKafkaErrorCode::PurgeQueue
+            | RDKafkaErrorCode::PurgeInflight
+            | RDKafkaErrorCode::RequestTimedOut
+            | RDKafkaErrorCode::NotEnoughReplicasAfterAppend
+            | RDKafkaErrorCode::Fatal => Self::Unconfirmed(code.to_string()),
+            code => Self::Refused(code.to_string()),
+        }
+    }
 }
 
 /// Reason why a producer could not be started or metadata not be read.
@@ -237,6 +262,13 @@ impl Producer {
         self.wire_bytes.load(Ordering::Relaxed)
     }
 
+    /// Returns the error after which the producer sends nothing more and must be replaced. Only an
+    /// idempotent producer can have one.
+    pub fn fatal_error(&self) -> Option<String> {
+        let error = self.client.client().fatal_error();
+        error.map(|(_, text)| text)
+    }
+
     /// Returns the number of queued records without a delivery report.
     pub fn in_flight(&self) -> usize {
         self.pending.count.load(Ordering::Acquire)
@@ -334,8 +366,8 @@ impl ProducerContext for ProduceContext {
     fn delivery(&self, report: &DeliveryResult<'_>, token: usize) {
         let result = match report {
             Ok(message) => Ok((message.partition(), message.offset())),
-            Err((KafkaError::MessageProduction(code), _)) => Err(code.to_string()),
-            Err((error, _)) => Err(error.to_string()),
+            Err((KafkaError::MessageProduction(code), _)) => Err(DeliveryError::new(*code)),
+            Err((error, _)) => Err(DeliveryError::Refused(error.to_string())),
         };
         (self.on_delivery)(DeliveryReport {
             token: token as u64,

@@ -92,6 +92,8 @@ code_table! {
     /// SDKs end the whole session on `REQERR` 11, 65 and 67. Errors that concern a single
     /// subscription should use 15 to 25 or 68.
     ControlCode {
+        MESSAGE_LIMIT = -4, "Too many messages";
+        MESSAGE_TOO_LONG = -3, "Message too long";
         REFUSED = -1, "Refused by the gateway's configuration";
         UNSUPPORTED = 0, "Unsupported function";
         INCOMPATIBLE_SESSION = 3, "Session was made with an incompatible protocol version";

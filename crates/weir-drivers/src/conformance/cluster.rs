@@ -104,7 +104,7 @@ impl CheckCluster {
         let on_delivery = move |delivery: DeliveryReport| {
             if let Err(error) = delivery.result {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.push(error);
+                kept.push(error.to_string());
             }
         };
         let producer = Producer::start(&config, Box::new(on_delivery))?;

@@ -57,7 +57,7 @@ pub enum AuthConfigError {
     },
 }
 
-/// Error in `[[authorize]]` or `[[session_rule]]`.
+/// Error in `[[authorize]]`, `[[session_rule]]` or `[[message]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe variants and fields
 pub enum RuleConfigError {
@@ -93,4 +93,15 @@ pub enum RuleConfigError {
     MaxAge { rule: String, value: String },
     #[error("rule \"{rule}\" sets no limit")]
     NoLimit { rule: String },
+    #[error("rule \"{rule}\": {key} is missing")]
+    Missing { rule: String, key: &'static str },
+    #[error(
+        "rule \"{rule}\": sequence \"{sequence}\": write a name of letters, digits and _, a prefix \
+         and *, or UNORDERED_MESSAGES; weir_auth is reserved"
+    )]
+    Sequence { rule: String, sequence: String },
+    #[error(
+        "rule \"{rule}\": key = \"{key}\": write {{sequence}} or {{claims.PATH}}, or leave it out"
+    )]
+    MessageKey { rule: String, key: String },
 }

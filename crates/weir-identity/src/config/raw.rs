@@ -95,3 +95,18 @@ pub struct RawSessionRule {
     pub(super) max_subscriptions: Option<u32>,
     pub(super) max_age: Option<String>,
 }
+
+/// A section `[[message]]`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawMessage {
+    pub(super) name: String,
+    pub(super) when: BTreeMap<String, OneOrMany<RawScalar>>,
+    pub(super) sequences: Option<Vec<String>>,
+    pub(super) connection: String,
+    pub(super) topic: String,
+    pub(super) key: Option<String>,
+    pub(super) max_bytes: Option<u32>,
+    pub(super) rate_per_session: Option<f64>,
+    pub(super) rate_per_user: Option<f64>,
+}

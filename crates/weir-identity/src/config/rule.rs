@@ -106,7 +106,7 @@ impl Condition {
 impl ItemRule {
     /// Checks the sections of a configuration.
     pub fn parse_all(raw: &[RawAuthorize]) -> Result<Vec<Self>, RuleConfigError> {
-        check_names(raw.iter().map(|rule| &*rule.name))?;
+        check_names(raw.iter().map(|rule| &*rule.name), RULES_MAX)?;
         raw.iter().map(Self::new).collect()
     }
 
@@ -182,8 +182,11 @@ fn boxed<C: FromIterator<Box<str>>>(texts: &[String]) -> C {
     texts.iter().map(|text| text.as_str().into()).collect()
 }
 
-fn check_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<(), RuleConfigError> {
-    let (count, count_max) = (names.len(), RULES_MAX);
+pub(super) fn check_names<'a>(
+    names: impl ExactSizeIterator<Item = &'a str>,
+    count_max: usize,
+) -> Result<(), RuleConfigError> {
+    let count = names.len();
     if count > count_max {
         return Err(RuleConfigError::TooMany { count, count_max });
     }
@@ -199,7 +202,7 @@ fn check_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<(), 
     Ok(())
 }
 
-fn conditions(
+pub(super) fn conditions(
     rule: &str,
     when: &BTreeMap<String, OneOrMany<RawScalar>>,
 ) -> Result<Vec<Condition>, RuleConfigError> {
@@ -234,7 +237,7 @@ fn modes(raw: &RawAuthorize) -> Result<ItemModes, RuleConfigError> {
     })
 }
 
-fn positive(
+pub(super) fn positive(
     rule: &str,
     key: &'static str,
     value: Option<f64>,
@@ -282,7 +285,7 @@ fn record_filter(raw: &RawAuthorize, text: &str) -> Result<RecordFilter, RuleCon
 impl SessionRule {
     /// Checks the sections of a configuration.
     pub fn parse_all(raw: &[RawSessionRule]) -> Result<Vec<Self>, RuleConfigError> {
-        check_names(raw.iter().map(|rule| &*rule.name))?;
+        check_names(raw.iter().map(|rule| &*rule.name), RULES_MAX)?;
         raw.iter().map(Self::new).collect()
     }
 

@@ -255,13 +255,6 @@ fn covers(by: &ItemRule, rule: &ItemRule) -> bool {
         (Some(by_fields), Some(own)) => by.effect == RuleEffect::Allow && own.is_subset(by_fields),
         (Some(_), None) => false,
     };
-    let implied = |condition: &Condition| {
-        let mut own = rule
-            .conditions
-            .iter()
-            .filter(|one| one.path == condition.path);
-        own.any(|one| one.values.is_subset(&condition.values))
-    };
     let items = || {
         let covered = |own: &ItemPattern| by.items.iter().any(|by| pattern_covers(by, own));
         rule.items.iter().all(covered)
@@ -270,8 +263,17 @@ fn covers(by: &ItemRule, rule: &ItemRule) -> bool {
         && fields
         && by.modes.and(rule.modes) == rule.modes
         && by.filter.is_none()
-        && by.conditions.iter().all(implied)
+        && implies(&rule.conditions, &by.conditions)
         && items()
+}
+
+/// Returns `true` if clients that meet `conditions` surely meet `others`.
+pub(super) fn implies(conditions: &[Condition], others: &[Condition]) -> bool {
+    let implied = |other: &Condition| {
+        let mut same = conditions.iter().filter(|one| one.path == other.path);
+        same.any(|one| one.values.is_subset(&other.values))
+    };
+    others.iter().all(implied)
 }
 
 fn pattern_covers(by: &ItemPattern, own: &ItemPattern) -> bool {

@@ -8,10 +8,12 @@ mod compile;
 mod decision;
 mod grants;
 mod index;
+mod message;
 mod record_class;
 
 pub use check::{ConnectionFacts, ItemShape, RuleFinding, rule_findings};
 pub use compile::ItemRules;
 pub use decision::{Allowance, Denial, ItemAccess, SubscriptionDenial};
 pub use grants::{GrantTable, Grants};
+pub use message::{MessageGrant, MessageRights, shadowed_messages};
 pub use record_class::{RecordClass, RecordClassId, RecordClasses};

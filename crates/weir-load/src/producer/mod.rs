@@ -70,7 +70,7 @@ fn start_client(
         let ack = ProduceAck {
             token: delivery.token as usize,
             at_unix_ns: clock.now_unix_ns(),
-            error: delivery.result.err(),
+            error: delivery.result.err().map(|error| error.to_string()),
         };
         let mut acks = sink.lock().unwrap_or_else(PoisonError::into_inner);
         acks.push(ack);

@@ -32,6 +32,17 @@ pub fn write_reqerr(out: &mut Vec<u8>, request_id: &str, code: ControlCode, mess
     write_failure(out, ",", code.code(), message);
 }
 
+/// Appends `MSGDONE`, a data notification: a client message was processed, without a response text.
+/// `sequence` is `None` for unordered messages.
+pub fn write_msgdone(out: &mut Vec<u8>, sequence: Option<&str>, prog: u32) {
+    out.extend_from_slice(b"MSGDONE,");
+    push_argument(out, sequence.unwrap_or("*"));
+    out.push(b',');
+    push_number(out, prog);
+    out.push(b',');
+    push_line_end(out);
+}
+
 /// Appends `MSGFAIL`, a data notification: a client message was not processed. `sequence` is `None`
 /// for unordered messages.
 pub fn write_msgfail(
@@ -120,6 +131,8 @@ mod tests {
         write_reqerr(&mut out, "8", ControlCode::BAD_GROUP, "100%\r\n");
         write_msgfail(&mut out, None, 3, ControlCode::UNSUPPORTED, "a, b");
         write_msgfail(&mut out, Some("S_1"), 1, ControlCode::REFUSED, "no");
+        write_msgdone(&mut out, None, 4);
+        write_msgdone(&mut out, Some("S_1"), 2);
         write_error(
             &mut out,
             ControlCode::MALFORMED,
@@ -130,7 +143,7 @@ mod tests {
         write_prog(&mut out, 7);
         let expected = "WSOK\r\nCONERR,2,no such set%2C sorry\r\nREQOK\r\nREQOK,7\r\n\
                         REQERR,8,21,100%25%0D%0A\r\nMSGFAIL,*,3,0,a%2C b\r\n\
-                        MSGFAIL,S_1,1,-1,no\r\nERROR,67,Malformed request\r\n\
+                        MSGFAIL,S_1,1,-1,no\r\nMSGDONE,*,4,\r\nMSGDONE,S_1,2,\r\nERROR,67,Malformed request\r\n\
                         END,-3,bye\r\nLOOP,0\r\nPROG,7\r\n";
         assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
     }

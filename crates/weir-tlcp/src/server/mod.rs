@@ -2,6 +2,7 @@
 
 mod line;
 mod line_limits;
+mod message_order;
 mod rate_limit;
 mod session;
 mod session_id;
@@ -9,10 +10,11 @@ mod subscription;
 mod update;
 
 pub use line::{
-    push_line_end, write_conerr, write_end, write_error, write_loop, write_msgfail, write_prog,
-    write_reqerr, write_reqok, write_wsok,
+    push_line_end, write_conerr, write_end, write_error, write_loop, write_msgdone, write_msgfail,
+    write_prog, write_reqerr, write_reqok, write_wsok,
 };
 pub use line_limits::LineLimits;
+pub use message_order::{Arrival, MessageMark, MessageOrder, Release, SequenceId};
 pub use rate_limit::{FrequencyTimer, TokenBucket, period_us};
 pub use session::{Session, SessionConfig, WakeOutcome};
 pub use session_id::{SessionId, SessionLocation};
