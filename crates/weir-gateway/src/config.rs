@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
+use weir_identity::config::RawMessage;
 use weir_mapping::{
     ConfigReport, ConfigSource, ConnectionConfig, Location, Note, Parameter, ParseOptions,
     Severity, SnapshotMode,
@@ -27,6 +28,7 @@ use crate::error::{GatewayError, InvalidConfig, in_file};
 use crate::ingest::{StoreConfig, StoredRecords};
 use crate::lightstreamer_conf;
 pub use crate::limits::GatewayLimits;
+use crate::messages::{MessageConfig, MessageLimits};
 use crate::schemas::{ConnectionRegistry, SchemaRegistryConfig};
 pub use crate::simulator::SimulatorConfig;
 use crate::tls::{TlsConfig, TlsFiles};
@@ -71,6 +73,8 @@ pub struct GatewayConfig {
     pub(crate) allowed_origins: Origins,
     /// Item that configures the client simulator of Lightstreamer's load test; `None`: not served.
     pub simulator: Option<SimulatorConfig>,
+    /// Rules and limits of client messages; without rules, all are refused.
+    pub messages: MessageConfig,
     /// Storage of last values of items without subscribers.
     pub last_values: LastValuesConfig,
     /// Milliseconds between the first subscription after a restart and reading from stored offsets.
@@ -179,6 +183,8 @@ struct RawFile {
     compression: CompressionConfig,
     allowed_origins: Origins,
     simulator: Option<SimulatorConfig>,
+    message: Vec<RawMessage>,
+    messages: MessageLimits,
     kafka: KafkaTable,
     schema_registry: SchemaRegistryConfig,
     connection: toml::Table,
@@ -258,6 +264,14 @@ impl GatewayConfig {
         let names: Vec<&str> = connections.iter().map(|one| one.name.as_str()).collect();
         let kafka = raw.kafka.check_names(&names);
         kafka.map_err(|error| error.in_file(file.display()))?;
+        let usable: Vec<_> = connections
+            .iter()
+            .map(|one| (&*one.name, one.enabled))
+            .collect();
+        let messages = MessageConfig::new(&raw.message, raw.messages.clone(), &usable);
+        let messages = messages.map_err(|error| error.in_file(file.display()))?;
+        let remarks = messages.remarks();
+        notes.extend(remarks.map(|text| note(Severity::Warning, file, None, text)));
         let own_diffs = std::mem::take(&mut raw.diffs);
         let diffs = own_diffs.over(&diffs, &names);
         let diffs = diffs.map_err(|error| error.in_file(file.display()))?;
@@ -282,7 +296,7 @@ impl GatewayConfig {
             overrides,
             (connections, clusters, registries),
             (tls, admin, audit),
-            diffs,
+            (diffs, messages),
             notes,
         )
         .map_err(at)
@@ -294,7 +308,7 @@ impl GatewayConfig {
         overrides: &CliOverrides,
         (connections, clusters, registries): ConnectionParts,
         (tls, admin, audit): (Option<TlsFiles>, AdminConfig, Option<AuditConfig>),
-        diffs: DiffConfig,
+        (diffs, messages): (DiffConfig, MessageConfig),
         notes: Vec<Note>,
     ) -> Result<Self, InvalidConfig> {
         let listen = overrides.listen.or(raw.listen).unwrap_or(DEFAULT_LISTEN);
@@ -317,6 +331,7 @@ impl GatewayConfig {
             compression: raw.compression,
             allowed_origins: raw.allowed_origins,
             simulator: raw.simulator,
+            messages,
             last_values: raw.last_values,
             resume_delay_ms: raw.resume_delay_ms.unwrap_or(2_000),
             drain_timeout_ms: raw.drain_timeout_ms.unwrap_or(5_000),

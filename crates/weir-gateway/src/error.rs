@@ -123,6 +123,18 @@ pub(crate) enum InvalidConfig {
          one ticket cache: start a gateway for each principal"
     )]
     TwoTickets { one: String, other: String },
+    #[error("[[message]]: {0}")]
+    Message(#[from] weir_identity::config::RuleConfigError),
+    #[error("messages.{0} is out of range, see docs/client-messages.md")]
+    MessageLimit(&'static str),
+    #[error("message rule \"{rule}\": no connection \"{name}\"; connections: {known}")]
+    MessageConnection {
+        rule: String,
+        name: String,
+        known: String,
+    },
+    #[error("message rule \"{rule}\": connection \"{name}\" is not enabled")]
+    MessageDisabled { rule: String, name: String },
     #[error("diffs.connection.{name}: no such connection; connections: {known}")]
     NoDiffConnection { name: String, known: String },
 }

@@ -32,6 +32,7 @@ use crate::ingest::Ingest;
 use crate::limits::GatewayLimits;
 use crate::listeners::{Listeners, client_addresses};
 use crate::memory_watch;
+use crate::messages::{self, MessageQueue, Messages};
 use crate::metrics::{self, MetricSources, ShardMetrics};
 use crate::operators::SessionAdmin;
 use crate::session_handles::SessionHandles;
@@ -91,7 +92,8 @@ impl Gateway {
             listeners,
         } = Listeners::open(config.listen, tls.as_deref(), config.event_loops)?;
         let (audit, audit_writer) = start_audit(&config)?.unzip();
-        let shared = Arc::new(shard_context(&mut config, audit.clone()));
+        let (messages, message_queues) = prepare_messages(&mut config).unzip();
+        let shared = Arc::new(shard_context(&mut config, audit.clone(), messages));
         let shards = make_shards(listeners, &shared)?;
         let inboxes: Vec<_> = shards.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
@@ -104,11 +106,14 @@ impl Gateway {
             tls: tls.clone(),
             admission: Arc::clone(&shared.guard),
             audit: audit.clone(),
+            messages: shared.messages.clone(),
         };
         let mut threads = start_shards(shards)?;
         let stop_ingest = Arc::new(AtomicBool::new(false));
         let ingest = start_ingest(&config, &shared, &inboxes, &stop_ingest)?;
-        let (ingest, posted): (Vec<_>, _) = ingest.into_iter().unzip();
+        let queues = message_queues.unwrap_or_default();
+        let writers = start_message_writers(queues, &shared, &inboxes, &stop_ingest)?;
+        let (ingest, posted): (Vec<_>, _) = ingest.into_iter().chain(writers).unzip();
         threads.extend(ingest);
         let (stop_watch, stopped) = crossbeam_channel::bounded(0);
         let watched = Arc::clone(&shared.guard);
@@ -290,7 +295,39 @@ fn start_audit(config: &GatewayConfig) -> Result<Option<AuditParts>, GatewayErro
     started.map_err(|error| InvalidConfig::from(error).in_file("gateway.toml"))
 }
 
-fn shard_context(config: &mut GatewayConfig, audit: Option<Arc<AuditLog>>) -> ShardContext {
+/// Creates the queues of client messages, if there are rules for them.
+fn prepare_messages(config: &mut GatewayConfig) -> Option<(Arc<Messages>, Vec<MessageQueue>)> {
+    let rules = std::mem::take(&mut config.messages);
+    Messages::new(rules, &config.connections, config.event_loops)
+}
+
+/// Starts the threads that write client messages; see [`start_ingest`].
+fn start_message_writers(
+    queues: Vec<MessageQueue>,
+    shared: &ShardContext,
+    inboxes: &[MailboxSender<ShardEvent>],
+    stop: &Arc<AtomicBool>,
+) -> std::io::Result<Vec<(JoinHandle<()>, Receiver<()>)>> {
+    let Some(messages) = &shared.messages else {
+        return Ok(Vec::new());
+    };
+    let waker = |inbox: &MailboxSender<ShardEvent>| {
+        let inbox = inbox.clone();
+        let wake = move || {
+            // A shard with a full inbox is awake.
+            let _ = inbox.post(ShardEvent::MessageResults, Duration::ZERO);
+        };
+        Box::new(wake) as messages::Waker
+    };
+    let wakers = inboxes.iter().map(waker).collect();
+    messages::start(queues, messages, &shared.connections, wakers, stop)
+}
+
+fn shard_context(
+    config: &mut GatewayConfig,
+    audit: Option<Arc<AuditLog>>,
+    messages: Option<Arc<Messages>>,
+) -> ShardContext {
     let connect = |((connection, cluster), registry): ((ConnectionConfig, Cluster), _)| {
         let diffs = config.diffs.of(&connection.name);
         Arc::new(KafkaConnection::new(connection, cluster, registry, diffs))
@@ -315,6 +352,7 @@ fn shard_context(config: &mut GatewayConfig, audit: Option<Arc<AuditLog>>) -> Sh
         limits,
         unknown_names: config.unknown_names,
         simulator: config.simulator.take(),
+        messages,
         compression: config.compression,
         diff_bytes_per_second: config.diffs.budget_bytes_per_second,
         shards: config.event_loops,

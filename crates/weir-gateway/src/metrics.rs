@@ -4,6 +4,8 @@
 //! own atomics, and a scrape sums them. No label contains an item name, because the number of items
 //! is unbounded.
 
+mod histogram;
+mod messages;
 mod scrape;
 
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use crate::admission::Admission;
 use crate::audit::AuditLog;
 use crate::connection::KafkaConnection;
 use crate::latency::DeliveryAges;
+use crate::messages::Messages;
 use crate::shard::WriterCounters;
 use crate::tls::TlsFiles;
 
@@ -244,6 +247,14 @@ const ADMISSION_METRICS: &[MetricSpec<Admission>] = metrics! {
 const AUDIT_METRICS: &[MetricSpec<AuditLog>] = metrics! {
     Counter weir_gateway_audit_dropped |audit| audit.dropped(),
         "Records of the audit log dropped because it was too slow, or not written after an error.";
+};
+
+const MESSAGE_METRICS: &[MetricSpec<Messages>] = metrics! {
+    Gauge weir_gateway_messages_pending |m| m.pending(), "Client messages without an outcome.";
+    Gauge weir_gateway_message_bytes_pending |m| m.pending_bytes(),
+        "Bytes of client messages without an outcome, with overhead.";
+    Counter weir_gateway_messages_skipped |m| m.skipped(),
+        "Missing client messages of sequences that were skipped after their wait.";
 };
 
 const TLS_METRICS: &[MetricSpec<TlsFiles>] = metrics! {

@@ -33,7 +33,9 @@ pub use ingest::{
     ReaderChoice, ReaderKind, SelectedReader, SourceError, SourceStatus, StartFrom, TopicPattern,
     TopicStatus,
 };
-pub use produce::{Acks, DeliveryError, DeliveryReport, Producer, ProducerConfig, ProducerError, SendError};
+pub use produce::{
+    Acks, DeliveryError, DeliveryReport, Producer, ProducerConfig, ProducerError, SendError,
+};
 pub use properties::{PropertyError, librdkafka_security};
 pub use record::{HeaderList, Record};
 /// Every client of this crate takes these settings, so its users need no second crate for them. All

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use self::addresses::{AddressEntry, AddressTable};
-use self::bucket::RateBucket;
+pub(crate) use self::bucket::RateBucket;
 pub use self::limit::PerAddress;
 pub(crate) use self::limit::{AdmissionId, AdmissionLimit};
 pub(crate) use self::origin::Origins;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use weir_mapping::FailureKind;
 use weir_net::admin::{MetricKind, ProcessMetrics};
 use weir_net::watchdog::Vitals;
 
+use super::histogram::encode_seconds;
+use super::messages;
 use super::{
     ADMISSION_METRICS, AUDIT_METRICS, CONNECTION_METRICS, FAILURES, MetricSpec, SHARD_METRICS,
     ShardMetrics, TLS_METRICS,
@@ -21,6 +23,7 @@ use crate::audit::AuditLog;
 use crate::connection::KafkaConnection;
 use crate::counters::UNKNOWN;
 use crate::latency::AgeHistogram;
+use crate::messages::Messages;
 use crate::tls::TlsFiles;
 
 #[derive(Debug, Clone)]
@@ -30,6 +33,8 @@ pub(crate) struct MetricSources {
     pub(crate) tls: Option<Arc<TlsFiles>>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) audit: Option<Arc<AuditLog>>,
+    /// `None` without rules for client messages.
+    pub(crate) messages: Option<Arc<Messages>>,
 }
 
 impl MetricSources {
@@ -75,18 +80,9 @@ impl MetricSources {
     }
 
     fn encode_latency(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let counts = self.latency();
-        let seconds = |(ms, count)| (ms as f64 / 1000.0, count);
-        let mut buckets: Vec<_> = counts.by_power().into_iter().map(seconds).collect();
-        if let Some((bound, _)) = buckets.last_mut() {
-            *bound = f64::MAX;
-        }
-        let sum = counts.sum_ms as f64 / 1000.0;
         let help = "Age of records, by their timestamps, when an update was sent.";
         let name = "weir_gateway_delivery_latency_seconds";
-        encoder
-            .encode_descriptor(name, help, None, MetricType::Histogram)?
-            .encode_histogram::<NoLabelSet>(sum, counts.total(), &buckets, None)
+        encode_seconds(&self.latency(), name, help, encoder)
     }
 }
 
@@ -131,6 +127,9 @@ impl Collector for MetricSources {
                 metric.encode((metric.value)(audit), &mut encoder)?;
             }
         }
+        if let Some(sources) = &self.messages {
+            messages::encode(sources, &mut encoder)?;
+        }
         if let Some(tls) = &self.tls {
             for metric in TLS_METRICS {
                 metric.encode((metric.value)(tls), &mut encoder)?;
@@ -148,7 +147,11 @@ impl<T> MetricSpec<T> {
         encoder.encode_descriptor(self.name, self.help, None, self.kind.metric_type())
     }
 
-    fn encode(&self, value: u64, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    pub(super) fn encode(
+        &self,
+        value: u64,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), fmt::Error> {
         self.kind.encode(value, self.describe(encoder)?)
     }
 }

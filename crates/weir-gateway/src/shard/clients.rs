@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use slab::Slab;
 use weir_fanout::{
     ClassKey, Delivery, Interest, InterestChange, ItemName, ItemSubscription, ItemTable,
     MemberRemoval, MemberSlot, SchemaCache, SessionKey,
@@ -15,10 +16,12 @@ use weir_tlcp::server::Subscription;
 
 use super::context::ShardContext;
 use super::drain::DrainSchedule;
+use super::messages::PendingMessage;
 use super::session::Sessions;
 use super::session_writer::SessionWriter;
 use super::wire::Wire;
 use crate::admission::SubscriptionUsage;
+use crate::messages::InFlight;
 use crate::metrics::ShardCounters;
 
 /// Maximum number of items that one iteration joins or releases; about 2 ms.
@@ -48,6 +51,8 @@ pub(super) struct Clients {
     pub(super) counters: ShardCounters,
     pub(super) drain: Option<DrainSchedule>,
     pub(super) work: ItemWork,
+    /// Client messages that wait for their result, with their shares of the memory.
+    pub(super) pending_messages: Slab<(PendingMessage, InFlight)>,
     /// Numbers and bytes that admission counts for the subscriptions and items of this shard.
     pub(super) held: SubscriptionUsage,
 }
@@ -64,6 +69,7 @@ impl Clients {
             counters: ShardCounters::default(),
             drain: None,
             work: ItemWork::default(),
+            pending_messages: Slab::new(),
             held: SubscriptionUsage::default(),
         }
     }

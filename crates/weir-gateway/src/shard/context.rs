@@ -16,6 +16,7 @@ use crate::compression::CompressionConfig;
 use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;
 use crate::limits::GatewayLimits;
+use crate::messages::Messages;
 use crate::session_handles::SessionHandles;
 use crate::simulator::{self, SimulatorConfig};
 
@@ -31,6 +32,8 @@ pub(crate) struct ShardContext {
     pub(crate) audit: Option<Arc<AuditLog>>,
     pub(crate) handles: SessionHandles,
     pub(crate) simulator: Option<SimulatorConfig>,
+    /// `None`: client messages are refused.
+    pub(crate) messages: Option<Arc<Messages>>,
     pub(crate) compression: CompressionConfig,
     /// Maximum number of value bytes that each shard compares per second.
     pub(crate) diff_bytes_per_second: u64,

@@ -1,4 +1,4 @@
-//! Handles control requests, and refuses client messages.
+//! Handles control requests, and refuses client messages that no rule covers.
 
 use weir_fanout::SessionKey;
 use weir_net::limited;
@@ -137,7 +137,7 @@ impl Shard {
     }
 }
 
-fn acknowledge(request_id: Option<&str>, ack: bool, out: &mut Vec<u8>) {
+pub(super) fn acknowledge(request_id: Option<&str>, ack: bool, out: &mut Vec<u8>) {
     if let Some(id) = request_id.filter(|_| ack) {
         write_reqok(out, Some(id));
     }

@@ -43,6 +43,8 @@ pub(crate) enum ShardEvent {
     /// Requests for sessions of this shard that another shard received.
     Requests(Box<ForwardedRequests>),
     Response(Box<ForwardedResponse>),
+    /// There are results of client messages. They are reported at the end of the iteration.
+    MessageResults,
     /// End of a session of this shard that its client has replaced.
     DiscardSession(SessionRef<'static>),
     /// Request of session administration.

@@ -123,6 +123,7 @@ impl ServerHandler for Shard {
                 self.run_forwarded(io);
             }
             ShardEvent::Response(response) => self.receive_response(io, *response),
+            ShardEvent::MessageResults => {}
             ShardEvent::DiscardSession(id) => self.clients.discard_replaced(io, &id),
             ShardEvent::Visit(visit) => self.visit(io, *visit),
             ShardEvent::Drain {

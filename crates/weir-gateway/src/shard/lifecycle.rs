@@ -162,6 +162,12 @@ impl Clients {
         if !entry.is_due(now_ms) {
             return;
         }
+        if entry.messages.is_some() {
+            self.skip_missing(wire, key);
+        }
+        let Some(entry) = self.sessions.get_mut(key) else {
+            return;
+        };
         self.writer.trim_journal(entry, now_ms);
         if now_ms < entry.next_wake_ms() {
             return entry.arm(wire);
@@ -219,6 +225,7 @@ impl Clients {
         self.writer.forget(entry);
         self.delivery.forget_session(key);
         entry.bandwidth = None;
+        entry.messages = None;
         let conn = entry.conn;
         let charged = entry.core.subscriptions().iter();
         let bytes = charged.map(|one| one.handle.charged as usize).sum();

@@ -17,6 +17,7 @@ mod handover;
 mod http;
 mod journal;
 mod lifecycle;
+mod messages;
 #[cfg(test)]
 mod model;
 mod placement;

@@ -203,7 +203,7 @@ impl Shard {
         }
         match request {
             Request::Control(control) => self.control(wire, key, control, responses),
-            Request::Message(message) => self.refuse_message(wire, key, message, responses),
+            Request::Message(message) => self.message(wire, key, message, responses),
             // Only HTTP requires a response. An unknown session is not an error.
             Request::Heartbeat(_) if responses.transport != RequestTransport::WebSocket => {
                 write_reqok(&mut responses.lines, None);

@@ -10,6 +10,7 @@ use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
 use super::frame::Framing;
 use super::journal::SessionJournal;
+use super::messages::SessionMessages;
 use super::wire::{NO_CONNECTION, Wire};
 use crate::admission::AdmissionId;
 
@@ -38,6 +39,8 @@ pub(super) struct SessionEntry {
     /// Sent frames stored for recovery, and unsent frames; absent if there are none.
     pub(super) journal: Option<Box<SessionJournal>>,
     pub(super) bandwidth: Option<Box<TokenBucket>>,
+    /// Client messages; absent until the first one that a rule covers.
+    pub(super) messages: Option<Box<SessionMessages>>,
     /// `None`: the session has ended, and its items are still to be released.
     pub(super) adapter_set: Option<AdapterSet>,
     /// Id by which admission counts the session; 0 if it does not.
@@ -146,11 +149,14 @@ impl SessionEntry {
     }
 
     pub(super) fn next_wake_ms(&self) -> u64 {
-        match self.binding.as_deref() {
+        let stream_ms = match self.binding.as_deref() {
             None | Some(StreamBinding::Http { .. }) => self.core.next_wake_ms(),
             Some(StreamBinding::Unbound { until_ms }) => *until_ms,
             Some(StreamBinding::Poll(poll)) => poll.until_ms,
-        }
+        };
+        let messages = self.messages.as_ref();
+        let missing_ms = messages.and_then(|messages| messages.next_timeout_ms());
+        missing_ms.map_or(stream_ms, |at_ms| at_ms.min(stream_ms))
     }
 
     /// Sets a timer for [`Self::next_wake_ms`], unless an earlier one is set.
@@ -251,6 +257,7 @@ impl Sessions {
             window: None,
             journal: None,
             bandwidth: None,
+            messages: None,
             adapter_set: Some(adapter_set),
             admission_id: 0,
             diffs: Diffs::NONE.into(),
@@ -352,11 +359,11 @@ mod tests {
 
     /// With its connection and its places in the item table, a session must stay below 1 KiB. Of
     /// the entry, 16 bytes are for the journal and timers, 24 for bandwidth and frequency limits, 8
-    /// for diffs, and 8 for the line limit and the version.
+    /// for diffs, 8 for the line limit and the version, and 8 for client messages.
     #[test]
     fn session_entry_stays_small() {
         assert!(
-            size_of::<SessionEntry>() <= 216,
+            size_of::<SessionEntry>() <= 224,
             "{}",
             size_of::<SessionEntry>()
         );

@@ -97,6 +97,7 @@ impl Shard {
         self.clients.tear_down();
         self.clients.work.items = 0;
         self.run_forwarded(io);
+        self.clients.report_messages(io);
         let work = &mut self.clients.work;
         work.charged = work.items;
         if !work.ended_sessions.is_empty() || !self.forwarding.incoming.is_empty() {

@@ -209,6 +209,7 @@ impl TestEnv {
             limits,
             unknown_names,
             simulator: None,
+            messages: None,
             compression: Default::default(),
             diff_bytes_per_second: 0,
             guard: Arc::new(Admission::new(

@@ -161,7 +161,9 @@ fn message_key(raw: &RawMessage) -> Result<MessageKey, RuleConfigError> {
     let Some(text) = &raw.key else {
         return Ok(MessageKey::Absent);
     };
-    let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let inner = text
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'));
     match inner {
         Some("sequence") => Ok(MessageKey::Sequence),
         Some(placeholder) => parse_placeholder(placeholder)

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::check::implies;
 use crate::claims::Claims;
 use crate::config::{MessageDestination, MessageKey, MessageRule};
 use crate::identity::UserIdentity;
-use super::check::implies;
 
 /// Messages that a client may send, and the identity that their records state. Sessions of clients
 /// with the same rights can share it.
@@ -30,7 +30,9 @@ pub struct MessageGrant {
 impl MessageRights {
     /// Selects the rules whose conditions are met. A claim with too many values meets none.
     pub fn compile(rules: &[MessageRule], claims: &Claims, identity: &UserIdentity) -> Self {
-        let grants = (0..).zip(rules).filter_map(|(index, rule)| grant(index, rule, claims));
+        let grants = (0..)
+            .zip(rules)
+            .filter_map(|(index, rule)| grant(index, rule, claims));
         Self {
             issuer: identity.issuer().into(),
             user: identity.user().into(),
@@ -78,7 +80,9 @@ fn is_covered(by: &MessageRule, rule: &MessageRule) -> bool {
     let MessageDestination::Topic { key, .. } = &by.destination;
     let sequences = match (&by.sequences, &rule.sequences) {
         (None, _) => true,
-        (Some(by), None) => by.iter().any(|one| one.covers(None) && one.covers(Some(""))),
+        (Some(by), None) => by
+            .iter()
+            .any(|one| one.covers(None) && one.covers(Some(""))),
         (Some(by), Some(own)) => own.iter().all(|own| by.iter().any(|by| by.includes(own))),
     };
     sequences && !matches!(key, MessageKey::Claim(_)) && implies(&rule.conditions, &by.conditions)

@@ -267,8 +267,7 @@ mod tests {
     #[test]
     fn repeated_messages_are_recognized() {
         let (mut order, id) = order();
-        let arrive =
-            |order: &mut MessageOrder<u32>, mark| order.arrive(id, mark, 10, 0, true);
+        let arrive = |order: &mut MessageOrder<u32>, mark| order.arrive(id, mark, 10, 0, true);
         assert_eq!(arrive(&mut order, mark(1)), Arrival::Process(0));
         assert_eq!(arrive(&mut order, mark(3)), Arrival::Waits);
         for prog in [1, 3] {
@@ -293,15 +292,24 @@ mod tests {
         let other = order.sequence("t", 2).expect("a second sequence");
         assert_eq!(order.sequence("s", 2), Some(id));
         assert_eq!(order.sequence("u", 2), None);
-        assert_eq!((order.name(other), order.name(SequenceId::UNORDERED)), (Some("t"), None));
+        assert_eq!(
+            (order.name(other), order.name(SequenceId::UNORDERED)),
+            (Some("t"), None)
+        );
         assert_eq!(order.arrive(id, mark(2), 5, 0, true), Arrival::Waits);
-        assert_eq!(order.arrive(other, mark(1), 5, 7, true), Arrival::Process(7));
+        assert_eq!(
+            order.arrive(other, mark(1), 5, 7, true),
+            Arrival::Process(7)
+        );
         assert_eq!(order.arrive(other, mark(9), 5, 7, false), Arrival::NoSpace);
         assert_eq!(order.next_timeout_ms(), Some(5));
         let last = order.arrive(id, mark(u32::MAX), 5, 0, true);
         assert_eq!(last, Arrival::Waits, "the highest number");
         while order.release(id, 5).is_some() {}
-        assert_eq!(order.arrive(id, mark(u32::MAX - 1), 5, 0, true), Arrival::TooLow);
+        assert_eq!(
+            order.arrive(id, mark(u32::MAX - 1), 5, 0, true),
+            Arrival::TooLow
+        );
     }
 
     #[test]
@@ -309,15 +317,31 @@ mod tests {
         let mut order = MessageOrder::default();
         let id = SequenceId::UNORDERED;
         for prog in [5, 1, 3, u32::MAX] {
-            assert_eq!(order.arrive(id, mark(prog), 0, prog, false), Arrival::Process(prog));
+            assert_eq!(
+                order.arrive(id, mark(prog), 0, prog, false),
+                Arrival::Process(prog)
+            );
             order.finish(id, prog);
-            assert_eq!(order.arrive(id, mark(prog), 0, prog, false), Arrival::TooLow);
+            assert_eq!(
+                order.arrive(id, mark(prog), 0, prog, false),
+                Arrival::TooLow
+            );
         }
         for prog in (100..4_100).step_by(2) {
-            assert_eq!(order.arrive(id, mark(prog), 0, prog, false), Arrival::Process(prog));
+            assert_eq!(
+                order.arrive(id, mark(prog), 0, prog, false),
+                Arrival::Process(prog)
+            );
         }
-        assert_eq!(order.arrive(id, mark(2), 0, 0, false), Arrival::TooLow, "beyond the memory");
-        assert_eq!(order.arrive(id, mark(4_097), 0, 0, false), Arrival::Process(0));
+        assert_eq!(
+            order.arrive(id, mark(2), 0, 0, false),
+            Arrival::TooLow,
+            "beyond the memory"
+        );
+        assert_eq!(
+            order.arrive(id, mark(4_097), 0, 0, false),
+            Arrival::Process(0)
+        );
     }
 
     /// A sequence that decides from the whole list of what has arrived.
@@ -331,7 +355,9 @@ mod tests {
     impl NaiveSequence {
         fn run(&mut self, now_ms: u64) {
             loop {
-                let lowest = (1..).find(|prog| !self.used.contains(prog)).expect("a number");
+                let lowest = (1..)
+                    .find(|prog| !self.used.contains(prog))
+                    .expect("a number");
                 let is_here = self.waiting.iter().any(|(prog, _)| *prog == lowest);
                 let is_overdue = self.waiting.iter().any(|(_, until_ms)| *until_ms <= now_ms);
                 if !is_here && !is_overdue {

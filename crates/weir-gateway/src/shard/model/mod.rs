@@ -122,6 +122,7 @@ impl TestEnv {
                 CLIENTS,
             )),
             simulator: None,
+            messages: None,
             compression: CompressionConfig {
                 enabled: true,
                 min_bytes: 0,
