@@ -1,6 +1,7 @@
 //! Finds the maximum load that an architecture sustains: runs the loads that the search selects,
 //! evaluates each by its own cell, and names the saturated role at the limit.
 
+use std::mem;
 use std::time::Duration;
 
 use weir_stats::run::{
@@ -61,6 +62,8 @@ pub struct FindMaxOptions {
     pub resolution_share: f64,
     /// Maximum p99 response time of a sustained load, in milliseconds.
     pub p99_ms: Option<f64>,
+    /// A/A test: searches twice.
+    pub aa_test: bool,
 }
 
 pub(super) fn run(
@@ -75,18 +78,11 @@ pub(super) fn run(
         log: CellLog::new(context.run, observer, verdict::cell, 0),
         steps: Vec::new(),
     };
-    let mut search = Search::new(range(context.plan, options));
-    let outcome = loop {
-        let (value, phase) = match search.next().clone() {
-            NextStep::Done(outcome) => break outcome,
-            NextStep::Try { value, phase } => (value, phase),
-        };
-        if let Some(reason) = steps.log.end_reason() {
-            break FindMaxOutcome::Inconclusive { reason };
-        }
-        search.record_result(steps.attempt(value, phase));
-    };
-    steps.finish(outcome)
+    let mut found = steps.search();
+    if options.aa_test {
+        found.again = Some(Box::new(steps.search()));
+    }
+    (steps.log.cells, found)
 }
 
 fn range(plan: &Plan, options: &FindMaxOptions) -> Range {
@@ -111,6 +107,22 @@ struct SearchSteps<'a> {
 }
 
 impl SearchSteps<'_> {
+    /// Searches from the first load to the result.
+    fn search(&mut self) -> FindMax {
+        let mut search = Search::new(range(self.context.plan, self.options));
+        let outcome = loop {
+            let (value, phase) = match search.next().clone() {
+                NextStep::Done(outcome) => break outcome,
+                NextStep::Try { value, phase } => (value, phase),
+            };
+            if let Some(reason) = self.log.end_reason() {
+                break FindMaxOutcome::Inconclusive { reason };
+            }
+            search.record_result(self.attempt(value, phase));
+        };
+        self.describe(outcome)
+    }
+
     fn attempt(&mut self, value: f64, phase: ClientPhase) -> Trial {
         let (options, mut plan) = (self.options, self.context.plan.clone());
         let mut clients = options.clients;
@@ -159,7 +171,8 @@ impl SearchSteps<'_> {
         trial
     }
 
-    fn finish(self, mut outcome: FindMaxOutcome) -> (Vec<Cell>, FindMax) {
+    /// Returns the search that ended with `outcome`, with its steps.
+    fn describe(&mut self, mut outcome: FindMaxOutcome) -> FindMax {
         let unit = self.options.variable.unit();
         let name = self.options.architecture.name();
         let summary = match &mut outcome {
@@ -187,14 +200,14 @@ impl SearchSteps<'_> {
                 format!("No maximum load of {name} was found: {reason}.")
             }
         };
-        let find_max = FindMax {
+        FindMax {
             variable: self.options.variable.name().to_owned(),
             architecture: name.to_owned(),
-            steps: self.steps,
+            steps: mem::take(&mut self.steps),
             outcome,
             summary,
-        };
-        (self.log.cells, find_max)
+            again: None,
+        }
     }
 }
 
@@ -279,13 +292,13 @@ fn phase_name(phase: ClientPhase) -> &'static str {
 }
 
 impl FindMaxOptions {
-    /// Returns the duration of the search if the architecture sustains [`ASSUMED_MAX`] times the
+    /// Returns the duration of the run if the architecture sustains [`ASSUMED_MAX`] times the
     /// first load. The number of steps grows with the logarithm of the real ratio.
     pub fn estimated_time(&self, plan: &Plan) -> Duration {
         let range = range(plan, self);
         let capacity = (range.start * ASSUMED_MAX).min(range.highest);
         let mut search = Search::new(range);
-        let mut time = PlanEstimate::start(plan.broker_warm_up, 0).time;
+        let mut time = Duration::ZERO;
         while let NextStep::Try { value, phase } = *search.next() {
             let clients = match self.variable {
                 Variable::Rate => self.clients,
@@ -301,7 +314,8 @@ impl FindMaxOptions {
                 false => Trial::NotSustained(String::new()),
             });
         }
-        time
+        let searches = if self.aa_test { 2 } else { 1 };
+        PlanEstimate::start(plan.broker_warm_up, 0).time + time * searches
     }
 
     /// Returns the measured window of a confirmation step for a plan's `hold`.
@@ -372,12 +386,19 @@ mod tests {
             highest: 1e7,
             resolution_share: 0.05,
             p99_ms: None,
+            aa_test: false,
         };
         let cell = PlanEstimate::cell_time(&plan, Architecture::Floor, 10);
         let time = options.estimated_time(&plan);
         // Loads 100, 200, 400, 800, 1600; four between 800 and 1600; 800 for longer; the load above
         // it.
         assert!(time > cell * 10 && time < cell * 14, "{time:?} {cell:?}");
+        let twice = FindMaxOptions {
+            aa_test: true,
+            ..options.clone()
+        };
+        let longer = twice.estimated_time(&plan) - time;
+        assert!(longer > cell * 10 && longer < time, "{longer:?} {time:?}");
         let bounded = FindMaxOptions {
             highest: 100.0,
             ..options

@@ -87,14 +87,15 @@ pub fn comparison_markdown(comparison: &Comparison) -> String {
     out
 }
 
-/// Returns a search for the maximum sustained load as aligned text: its steps and its result.
+/// Returns a search for the maximum sustained load as aligned text: its steps and its result. In
+/// an A/A test the second search follows.
 pub fn render_find_max(find_max: &FindMax) -> String {
-    let steps = shared::steps(find_max).select(4, &[0, 2, 4, 5]);
-    format!(
-        "{}\n{}\n",
-        steps.text("  ", usize::MAX, false),
-        terminal(&find_max.summary)
-    )
+    let all = shared::searches(find_max).map(|search| {
+        let steps = shared::steps(search).select(4, &[0, 2, 4, 5]);
+        let summary = terminal(&search.summary);
+        format!("{}\n{summary}\n", steps.text("  ", usize::MAX, false))
+    });
+    all.collect::<Vec<String>>().join("\n")
 }
 
 fn no_drawing(_: &MetricComparison) -> Markup {
@@ -394,8 +395,15 @@ mod tests {
                 reason: String::new(),
             },
             summary: "Nothing was found.".to_owned(),
+            again: None,
         };
-        let text = render_find_max(&find_max);
+        let twice = FindMax {
+            again: Some(Box::new(find_max.clone())),
+            ..find_max.clone()
+        };
+        let once = render_find_max(&find_max);
+        assert_eq!(render_find_max(&twice), format!("{once}\n{once}"));
+        let text = once;
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[1].contains("1,000") && lines[1].contains("✓ yes"),

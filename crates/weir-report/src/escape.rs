@@ -11,6 +11,42 @@ pub(crate) fn page(text: &str) -> String {
         .join("\n")
 }
 
+/// Returns an HTML page as [`page`] does, with non-breaking spaces between numbers and their units,
+/// so that no line ends there. Elements, scripts and styles stay as they are.
+pub(crate) fn html(text: &str) -> String {
+    let text = page(text);
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text.as_str());
+    while let Some(start) = rest.find('<') {
+        let (before, element) = rest.split_at(start);
+        let is_raw = |name: &&str| element[1..].starts_with(*name);
+        let end = match ["script", "style"].iter().find(|name| is_raw(name)) {
+            Some(name) => format!("</{name}>"),
+            None => ">".to_owned(),
+        };
+        let length = element
+            .find(&end)
+            .map_or(element.len(), |at| at + end.len());
+        push_joined(&mut out, before);
+        out.push_str(&element[..length]);
+        rest = &element[length..];
+    }
+    push_joined(&mut out, rest);
+    out
+}
+
+/// Adds the text of an element.
+fn push_joined(out: &mut String, text: &str) {
+    for (index, word) in text.split(' ').enumerate() {
+        if index > 0 {
+            let unit = word.trim_end_matches([',', '.', ';', ':', ')', '/']);
+            let is_factor = ["×", "%"].iter().any(|sign| word.starts_with(sign));
+            let is_unit = UNITS.contains(&unit) && out.ends_with(|c: char| c.is_ascii_digit());
+            out.push(if is_factor || is_unit { '\u{a0}' } else { ' ' });
+        }
+        out.push_str(word);
+    }
+}
+
 /// Returns text for a terminal: no escape sequences, one line.
 pub(crate) fn terminal(text: &str) -> String {
     let clean = |c: char| match c {
@@ -66,6 +102,9 @@ pub(crate) fn formula(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Units that stay with the number before them.
+const UNITS: [&str; 8] = ["s", "ms", "µs", "kB", "MB", "GB", "MB/s", "records/s"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +137,15 @@ mod tests {
         assert!(!safe.contains(['<', '>', '&', '\u{2028}']), "{safe}");
         let back: String = serde_json::from_str(&safe).unwrap();
         assert_eq!(back, "</script><!--&\u{2028}");
+    }
+
+    #[test]
+    fn numbers_stay_with_their_units() {
+        let text = "<p title=\"1 %\">1.02 × it, 5 % (3 ms), in 3 s<b> % </b>of 2 sets</p>\
+                    <script>5 % 3 < 2 % 1</script>";
+        let expected = "<p title=\"1 %\">1.02\u{a0}× it, 5\u{a0}% (3\u{a0}ms), in 3\u{a0}s<b>\u{a0}% \
+                        </b>of 2 sets</p><script>5 % 3 < 2 % 1</script>";
+        assert_eq!(html(text), expected);
+        assert_eq!(html("a < 5"), "a < 5");
     }
 }

@@ -83,7 +83,7 @@ fn page(runs: &[RunEntry]) -> String {
             } } "\n"
         } "\n"
     };
-    escape::page(&page.into_string())
+    escape::html(&page.into_string())
 }
 
 fn of_plan(plan: &str, runs: &[RunEntry]) -> Markup {

@@ -108,7 +108,7 @@ fn findings(out: &mut String, run: &Run) {
         };
         let _ = write!(out, "\n## {other} compared with {base}\n\n{text}");
     }
-    if let Some(search) = &run.find_max {
+    for search in run.find_max.iter().flat_map(shared::searches) {
         let (summary, steps) = (esc(&search.summary), shared::steps(search).markdown());
         let _ = write!(out, "\n## Maximum sustained load\n\n{summary}\n\n{steps}");
     }

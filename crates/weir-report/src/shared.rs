@@ -24,6 +24,11 @@ pub(crate) fn derived(run: &Run) -> ReportTable {
     table
 }
 
+/// Returns a search and, in an A/A test, the second one.
+pub(crate) fn searches(search: &FindMax) -> impl Iterator<Item = &FindMax> {
+    std::iter::once(search).chain(search.again.as_deref())
+}
+
 pub(crate) fn steps(search: &FindMax) -> ReportTable {
     let variable = words(&search.variable).replace('|', "/");
     let headings = format!("{variable}|phase|sustained|cell|saturated|reason");

@@ -47,29 +47,32 @@ const GROUPS: [CellGroup; 2] = [
 ];
 
 /// Returns all tables of the run with their titles; none if the run is not a sweep. A row has the
-/// means over the repetitions of one architecture at one point, such as a record size and a rate.
+/// means over the repetitions of one subject at one point, such as a record size and a rate.
 pub(crate) fn tables(run: &Run) -> Vec<(&'static str, ReportTable)> {
     let tables = GROUPS.iter().map(|group| (group.title, table(run, group)));
     tables.filter(|(_, table)| !table.is_empty()).collect()
 }
 
 fn table(run: &Run, group: &CellGroup) -> ReportTable {
-    // Parameters as whole numbers and index of the architecture, shared by the repetitions.
-    let mut points: BTreeMap<(Vec<u64>, usize), Vec<&Cell>> = BTreeMap::new();
+    // Parameters as whole numbers, index of the architecture and variant of an A/A test, shared by
+    // the repetitions.
+    type Point<'a> = (Vec<u64>, usize, Option<&'a str>);
+    let mut points: BTreeMap<Point<'_>, Vec<&Cell>> = BTreeMap::new();
     for cell in &run.cells {
         let mut names = group.architectures.iter();
         let architecture = names.position(|name| *name == cell.architecture);
         let value = |(name, _): &(&str, &str)| Some(*cell.parameters.get(*name)? as u64);
         let parameters: Option<Vec<u64>> = group.parameters.iter().map(value).collect();
-        if let Some(point) = parameters.zip(architecture) {
+        if let Some((parameters, architecture)) = parameters.zip(architecture) {
+            let point = (parameters, architecture, cell.variant.as_deref());
             points.entry(point).or_default().push(cell);
         }
     }
     let headings = group.parameters.iter().chain(group.figures);
     let headings = headings.map(|(_, heading)| *heading);
     let mut table = ReportTable::new(1, ["measured by"].into_iter().chain(headings));
-    for ((parameters, architecture), cells) in points {
-        let mut fields = vec![group.architectures[architecture].replace('_', " ")];
+    for ((parameters, ..), cells) in points {
+        let mut fields = vec![cells[0].name().replace('_', " ")];
         fields.extend(parameters.into_iter().map(format::count));
         fields.extend(figures(group, Repetitions { cells }));
         table.row("", fields);
@@ -159,6 +162,18 @@ pub(crate) mod tests {
         );
         assert!(text.contains("9,000  skipped: too much"), "{text}");
         assert!(!text.contains("fetch"), "{text}");
+    }
+
+    #[test]
+    fn variants_of_an_aa_test_have_their_rows() {
+        let variant = |name: &str| Cell {
+            variant: Some(name.to_owned()),
+            ..cell("producer", 2000.0, 2000.0)
+        };
+        let text = text(&run(vec![variant("A"), variant("A again")]));
+        let names = |line: &str| line.split("  ").next().map(str::to_owned);
+        let names: Vec<String> = text.lines().skip(1).filter_map(names).collect();
+        assert_eq!(names, ["producer A", "producer A again"], "{text}");
     }
 
     #[test]

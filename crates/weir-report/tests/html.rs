@@ -56,6 +56,20 @@ fn page_is_well_formed_and_shows_every_cell() {
 }
 
 #[test]
+fn numbers_do_not_wrap_apart() {
+    in_dir(|dir| {
+        let data = RunData::read(dir).unwrap();
+        let html = render_html(&data);
+        let heading = html.split("<h1>").nth(1).unwrap();
+        let heading = heading.split("</h1>").next().unwrap();
+        assert!(heading.contains("\u{a0}×"), "{heading}");
+        assert!(!heading.contains(" ×"), "{heading}");
+        assert!(!weir_report::render_markdown(&data.run).contains('\u{a0}'));
+        assert!(!weir_report::render_table(&data.run, 80, false).contains('\u{a0}'));
+    });
+}
+
+#[test]
 fn links_lead_to_every_section() {
     in_dir(|dir| {
         let page = Page::of(&RunData::read(dir).unwrap());

@@ -14,6 +14,14 @@ struct RunEntry {
     machine: Machine,
     #[serde(default)]
     aa_test: Option<NoiseFloor>,
+    find_max: Option<SearchEntry>,
+}
+
+/// The kind of a search. Its noise is not that of other runs of the plan.
+#[derive(Deserialize, PartialEq)]
+struct SearchEntry {
+    variable: String,
+    architecture: String,
 }
 
 /// Returns the result of the newest A/A test of the same plan on the same machine, with the name of
@@ -29,8 +37,13 @@ fn of_dir(dir: &Path, run: &Run) -> Option<NoiseFloor> {
     let text = fs::read(dir.join(FILE_NAME)).ok()?;
     let entry: RunEntry = serde_json::from_slice(&text).ok()?;
     let machine = |it: &Machine| (it.cpu_model.clone(), it.cpu_cores);
+    let search = run.find_max.as_ref().map(|it| SearchEntry {
+        variable: it.variable.clone(),
+        architecture: it.architecture.clone(),
+    });
     let is_same = entry.schema == SCHEMA
         && entry.plan == run.plan
+        && entry.find_max == search
         && machine(&entry.machine) == machine(&run.machine);
     // A copy in another run has the name of the run of the test.
     let floor = entry
@@ -45,6 +58,7 @@ fn of_dir(dir: &Path, run: &Run) -> Option<NoiseFloor> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_stats::run::{FindMax, FindMaxOutcome};
 
     fn write(parent: &Path, name: &str, run: &Run) {
         let dir = parent.join(name);
@@ -91,5 +105,41 @@ mod tests {
         };
         write(parent.path(), "e", &copy);
         assert_eq!(newest(&dir, &own).unwrap().run.as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn searches_have_tests_of_their_own() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("own");
+        let search = |variable: &str, aa_test: Option<f64>| Run {
+            schema: SCHEMA.to_owned(),
+            plan: "keyed".to_owned(),
+            find_max: Some(FindMax {
+                variable: variable.to_owned(),
+                architecture: "gateway".to_owned(),
+                steps: Vec::new(),
+                outcome: FindMaxOutcome::Inconclusive {
+                    reason: String::new(),
+                },
+                summary: String::new(),
+                again: None,
+            }),
+            aa_test: aa_test.map(|share| NoiseFloor {
+                share,
+                ..NoiseFloor::default()
+            }),
+            ..Run::default()
+        };
+        let plain = Run {
+            find_max: None,
+            ..search("", Some(0.1))
+        };
+        write(parent.path(), "a", &plain);
+        let own = search("clients", None);
+        assert_eq!(newest(&dir, &own), None);
+        write(parent.path(), "b", &search("rate_per_s", Some(0.2)));
+        assert_eq!(newest(&dir, &own), None);
+        write(parent.path(), "c", &search("clients", Some(0.3)));
+        assert_eq!(newest(&dir, &own).map(|it| it.share), Some(0.3));
     }
 }

@@ -11,7 +11,7 @@ use crate::experiment::names::names;
 use crate::experiment::plan_file::{
     duration, key_value, parse_whole_rate, replace_fields, some_duration,
 };
-use crate::plan::{PlanError, PlanText, Rules};
+use crate::plan::{PlanError, PlanText, Rules, Valid};
 use weir_load::units::{parse_count, parse_duration};
 
 /// Plan of a comparison of proxies.
@@ -26,6 +26,9 @@ pub struct OverheadPlan {
     /// Proxies started by the user: name and address.
     #[serde(default)]
     pub(crate) external_proxies: BTreeMap<String, String>,
+    /// A/A test: measures the first subject that can be started as two subjects.
+    #[serde(skip)]
+    pub(crate) aa_test: bool,
     /// Number of times every cell runs; the subjects alternate.
     pub(crate) repetitions: u32,
     /// Maximum number of repetitions of cells whose limit is undecided after `repetitions`.
@@ -194,6 +197,26 @@ impl PlanText for OverheadPlan {
     }
 }
 
+impl Valid<OverheadPlan> {
+    /// Returns the plan of an A/A test: one subject as two, the relay if it is possible.
+    #[must_use]
+    pub fn aa_test(self) -> Self {
+        self.map(|plan| {
+            plan.aa_test = true;
+            let order = |it: &ProxyPath| match it {
+                ProxyPath::Relay => 0,
+                ProxyPath::PassThrough | ProxyPath::LowerCase => 1,
+                ProxyPath::Direct => 2,
+            };
+            plan.subjects.sort_by_key(order);
+            plan.external_proxies.clear();
+            // Both apply to what the plan compares, not to an A/A test.
+            plan.limits.clear();
+            plan.reference = None;
+        })
+    }
+}
+
 impl OverheadPlan {
     /// Returns the approximate duration of a run, from starting its broker to the report.
     pub fn estimated_time(&self) -> Duration {
@@ -202,7 +225,10 @@ impl OverheadPlan {
         let tools = if self.kafka_tools { 2 } else { 1 };
         let paced = self.rates_per_s.len() as u32 * (self.warm_up + self.rate_hold + CELL_SETUP);
         let one = paced + sides * tools * (unthrottled + CELL_SETUP);
-        let paths = (self.subjects.len() + self.external_proxies.len()) as u32;
+        let paths = match self.aa_test {
+            true => 2,
+            false => (self.subjects.len() + self.external_proxies.len()) as u32,
+        };
         BROKER_START + self.repetitions * paths * one
     }
 
@@ -229,7 +255,7 @@ const UNTHROTTLED_PER_S: f64 = 80e3;
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::plan::{AnyPlan, BUILT_IN, Valid};
+    use crate::plan::{AnyPlan, BUILT_IN};
 
     pub(in crate::overhead) fn built_in() -> Valid<OverheadPlan> {
         match AnyPlan::built_in("proxy-overhead") {
@@ -276,6 +302,15 @@ pub(super) mod tests {
             plan.estimated_time()
         );
         assert_eq!(plan.records_at(Some(20_000)), 160_000);
+    }
+
+    #[test]
+    fn aa_test_prefers_the_relay() {
+        let plan = built_in().aa_test();
+        assert_eq!(plan.subjects[0], ProxyPath::Relay);
+        assert_eq!(plan.subjects.last(), Some(&ProxyPath::Direct));
+        assert!(plan.limits.is_empty() && plan.reference.is_none());
+        assert!(plan.estimated_time() < built_in().estimated_time());
     }
 
     #[test]

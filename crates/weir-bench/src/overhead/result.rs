@@ -24,7 +24,7 @@ use crate::settings;
 /// bypassed it.
 pub(super) fn check_not_bypassed(server: &Server, cell: &Cell) -> CellResult {
     let cost = cell.figures.get(CPU_PER_GB);
-    match cost.filter(|_| server.is_proxy() && cell.is_valid()) {
+    match cost.filter(|_| server.is_proxy && cell.is_valid()) {
         Some(cost) if *cost < CPU_PER_GB_MIN => Err(CellFailure::because(format!(
             "{} used {cost:.3} CPU s/GB: records bypassed it, because it advertises addresses \
              other than its own",

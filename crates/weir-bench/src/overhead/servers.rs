@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use weir_lab::{SecondListener, ports};
+use weir_stats::compare::aa_variants;
 
 use super::super::BenchError;
 use super::super::child::{ProcessRole, RoleProcess};
@@ -24,6 +25,8 @@ pub(super) struct Server {
     /// Processes of the proxy; empty for the direct path and for external proxies on other
     /// machines.
     pub(super) pids: Vec<u32>,
+    /// `true` if there is a proxy between client and broker.
+    pub(super) is_proxy: bool,
     process: Option<RoleProcess>,
 }
 
@@ -34,7 +37,26 @@ impl Server {
             name: name.to_owned(),
             address: address.to_owned(),
             pids: Vec::new(),
+            is_proxy: true,
             process: None,
+        }
+    }
+
+    /// Returns the path without a proxy.
+    pub(super) fn direct(address: &str) -> Self {
+        Self {
+            is_proxy: false,
+            ..Self::at(ProxyPath::Direct.name(), address)
+        }
+    }
+
+    /// Returns the same server as the second subject of an A/A test.
+    fn again(&self) -> Self {
+        let [_, name] = aa_variants(Some(&self.name));
+        Self {
+            pids: self.pids.clone(),
+            is_proxy: self.is_proxy,
+            ..Self::at(&name, &self.address)
         }
     }
 
@@ -43,11 +65,6 @@ impl Server {
         let process = self.process.as_mut()?;
         process.exit_status()?;
         Some(process.log_tail())
-    }
-
-    /// Returns `true` if there is a proxy between client and broker.
-    pub(super) fn is_proxy(&self) -> bool {
-        self.name != ProxyPath::Direct.name()
     }
 
     pub(super) fn end(self) {
@@ -90,6 +107,11 @@ impl Starter<'_> {
                     subject.name()
                 )),
             }
+            if let ([server], true) = (servers.as_slice(), plan.aa_test) {
+                let again = server.again();
+                servers.push(again);
+                break;
+            }
         }
         for (name, address) in &plan.external_proxies {
             let server = external_proxy(name, address);
@@ -107,7 +129,7 @@ impl Starter<'_> {
     fn start(&self, subject: ProxyPath) -> Result<Option<Server>, BenchError> {
         let name = subject.name();
         match subject {
-            ProxyPath::Direct => Ok(Some(Server::at(name, &self.run.broker.bootstrap))),
+            ProxyPath::Direct => Ok(Some(Server::direct(&self.run.broker.bootstrap))),
             ProxyPath::Relay => self.relay.map(|relay| self.relay(relay)).transpose(),
             ProxyPath::PassThrough => self.proxy(name, "").map(Some),
             ProxyPath::LowerCase => self.proxy(name, LOWER_CASE).map(Some),

@@ -67,7 +67,7 @@ pub(super) fn measure(
         let span = (scan.started_unix_ns, scan.started_unix_ns + scan.elapsed_ns);
         cell.roles = processes.usage.roles(span, 1, read);
         cell.hlog_file = Some(processes.hlog_name.clone());
-        let perf = files::write_consumer(context, cell, scan, fetch_size)?;
+        let perf = files::write_consumer(context, scan, fetch_size)?;
         figures::of_consumer(cell, &perf);
         add_scan(cell, scan);
     }

@@ -21,6 +21,8 @@ pub(super) enum SweepCell {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measurer {
     Weir,
+    /// Weir as the second variant of an A/A test.
+    WeirAgain,
     Kafka,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_stats::compare::aa_variants;
 use weir_stats::knee::LoadPoint;
 use weir_stats::perf::{ConsumerPerf, MIB, PerfTail, ProducerPerf, SweepFile};
 use weir_stats::run::{Cell, CellStatus, LatencySummary, STAGE_PUBLISH_ACK, STAGE_SCHEDULE_LAG};
@@ -32,8 +33,14 @@ pub(super) fn empty_cell(
     (job, by): (SweepCell, Measurer),
     repetition: u64,
 ) -> Cell {
-    let is_weir = by == Measurer::Weir;
-    match job {
+    let is_weir = by != Measurer::Kafka;
+    let [first, again] = aa_variants(None);
+    let variant = match by {
+        Measurer::Weir => Some(first).filter(|_| plan.aa_test),
+        Measurer::WeirAgain => Some(again),
+        Measurer::Kafka => None,
+    };
+    let cell = match job {
         SweepCell::Produce { size, target } => {
             let architecture = if is_weir { PRODUCER } else { KAFKA_PRODUCER };
             let parameters = vec![(RECORD_SIZE, size as f64), (TARGET, target as f64)];
@@ -52,7 +59,8 @@ pub(super) fn empty_cell(
                 repetition,
             )
         }
-    }
+    };
+    Cell { variant, ..cell }
 }
 
 fn bare_cell(architecture: &str, parameters: Vec<(&str, f64)>, repetition: u64) -> Cell {
@@ -300,6 +308,20 @@ mod tests {
         let unnamed = imported(None, LINE, 2);
         assert_eq!(unnamed[0].parameters[RECORD_SIZE], 999.0);
         assert!(imported(None, "nothing", 1).is_empty());
+    }
+
+    #[test]
+    fn aa_test_has_two_identical_variants() {
+        let Some(Ok(AnyPlan::Sweep(plan))) = AnyPlan::built_in("broker-sweep") else {
+            panic!("broker-sweep is a sweep");
+        };
+        let job = SweepCell::Consume { fetch_size: 1000 };
+        let variant = |plan: &SweepPlan, by| empty_cell(plan, (job, by), 1).variant;
+        assert_eq!(variant(&plan, Measurer::Weir), None);
+        let plan = plan.aa_test();
+        assert!(!plan.sweep.kafka_tools);
+        let both = [Measurer::Weir, Measurer::WeirAgain].map(|by| variant(&plan, by));
+        assert_eq!(both, aa_variants(None).map(Some));
     }
 
     #[test]

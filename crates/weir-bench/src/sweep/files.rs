@@ -64,16 +64,15 @@ fn interval(seconds: &[LatencySpan], size: u64) -> ProducerPerf {
 /// Appends the cell's results in the format of the consumer tool and returns them.
 pub(super) fn write_consumer(
     context: SweepContext<'_>,
-    cell: &Cell,
     scan: &ScanSummary,
     fetch_size_bytes: u64,
 ) -> Result<ConsumerPerf, BenchError> {
     let row = consumer_row(scan);
     let name = SweepFile::Consumer { fetch_size_bytes }.name();
     let path = context.run.run_dir.path.join(name);
-    let text = match cell.repetition {
-        1 => format!("{CONSUMER_HEADER}\n{row}\n"),
-        _ => format!("{row}\n"),
+    let text = match path.exists() {
+        false => format!("{CONSUMER_HEADER}\n{row}\n"),
+        true => format!("{row}\n"),
     };
     append(&path, &text)?;
     Ok(row)

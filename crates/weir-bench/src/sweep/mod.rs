@@ -71,13 +71,14 @@ pub fn run(
     run_dir.finish(run, broker)
 }
 
-/// Runs all cells; Weir and Kafka's tools take turns.
+/// Runs all cells; Weir and Kafka's tools, or the variants of an A/A test, take turns.
 fn run_cells(context: SweepContext<'_>, observer: &mut dyn Observer) -> Vec<Cell> {
     let (plan, sweep) = (context.plan, &context.plan.sweep);
     let wants_tools = sweep.kafka_tools;
     let tools = wants_tools.then(|| kafka_tools::find(context.run, observer));
     let measurers: &[Measurer] = match tools {
         Some(_) => &[Measurer::Weir, Measurer::Kafka],
+        None if plan.aa_test => &[Measurer::Weir, Measurer::WeirAgain],
         None => &[Measurer::Weir],
     };
     let produce = sweep.producer_points().into_iter();

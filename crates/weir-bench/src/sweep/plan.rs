@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use crate::experiment::plan_file::{duration, replace_fields, some_duration};
-use crate::plan::{PlanError, PlanText, Rules, Validity, Workload};
+use crate::plan::{PlanError, PlanText, Rules, Valid, Validity, Workload};
 use weir_load::units::{parse_count, parse_duration};
 
 /// Plan of a broker sweep.
@@ -22,6 +22,9 @@ pub struct SweepPlan {
     /// Existing topic that all cells use instead of new ones.
     #[serde(skip)]
     pub(crate) topic: Option<String>,
+    /// A/A test: Weir measures each cell as two variants.
+    #[serde(skip)]
+    pub(crate) aa_test: bool,
     pub(crate) repetitions: u32,
     /// Duration of the load on a newly started broker before the first cell.
     #[serde(default, deserialize_with = "duration")]
@@ -174,6 +177,17 @@ impl PlanText for SweepPlan {
             rules.within(key, &[value], 1..=MAX, "use a number from 1 to 100000000")?;
         }
         Ok(self)
+    }
+}
+
+impl Valid<SweepPlan> {
+    /// Returns the plan of an A/A test: the same cells as two variants that take turns.
+    #[must_use]
+    pub fn aa_test(self) -> Self {
+        self.map(|plan| {
+            plan.aa_test = true;
+            plan.sweep.kafka_tools = false;
+        })
     }
 }
 

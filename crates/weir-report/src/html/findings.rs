@@ -12,7 +12,7 @@ pub(crate) fn sections(run: &Run) -> [Section; 3] {
     let derived = shared::derived(run);
     let compared = html! { @for it in &run.comparisons { (compared(it)) } };
     let search = html! { @if let Some(search) = &run.find_max {
-        (shared::steps(search))
+        @for search in shared::searches(search) { (shared::steps(search)) }
         p.caption {
             "All tested loads, in order. The result was confirmed in a longer run, and the next \
              higher load was tested again."

@@ -74,7 +74,7 @@ pub fn page(data: &RunData) -> String {
             } "\n"
         } "\n"
     };
-    escape::page(&page.into_string())
+    escape::html(&page.into_string())
 }
 
 /// Returns `false` for a run of client libraries, which has samples instead.

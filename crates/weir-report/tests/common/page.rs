@@ -13,7 +13,9 @@ impl Page {
         Self::new(&render_html(data))
     }
 
+    /// Splits a page. Non-breaking spaces become those of the other formats.
     pub fn new(page: &str) -> Self {
+        let page = page.replace('\u{a0}', " ");
         let (mut scripts, mut rest) = (Vec::new(), String::new());
         let mut pieces = page.split("<script");
         rest.push_str(pieces.next().unwrap());

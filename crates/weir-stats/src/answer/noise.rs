@@ -1,21 +1,23 @@
 //! The noise of a run in one sentence: how much a subject differs from itself, and the smallest
 //! difference that the run can distinguish from noise.
 
-use super::{clients, proxy};
-use crate::compare::{self, CompareOptions, half_width};
+use super::proxy::{self, DIRECT, PRODUCE, RELAY, THROUGHPUT};
+use super::{clients, search};
+use crate::compare::{aa_variants, half_width};
 use crate::interval::{self, Estimate};
 use crate::libraries;
-use crate::run::{FindMax, FindMaxOutcome, Libraries, NoiseFloor, Repetitions, Run};
+use crate::run::{Cell, FindMax, FindMaxOutcome, Libraries, NoiseFloor, Repetitions, Run};
 
 /// Returns the result of an A/A test; `None` for other runs.
 pub fn noise_floor(run: &Run) -> Option<NoiseFloor> {
-    let (metric, share, repetitions) = match &run.libraries {
-        Some(compared) if compared.aa_test => of_libraries(compared)?,
-        Some(_) => return None,
-        None => of_variants(run)?,
+    let (share, repetitions) = match (&run.libraries, &run.find_max) {
+        (Some(compared), _) if compared.aa_test => of_libraries(compared)?,
+        (Some(_), _) => return None,
+        (None, Some(search)) => of_search(search)?,
+        (None, None) => of_variants(run)?,
     };
     Some(NoiseFloor {
-        metric: metric.to_owned(),
+        metric: metric(run).to_owned(),
         share,
         repetitions,
         started_utc: run.started_utc.clone(),
@@ -23,46 +25,124 @@ pub fn noise_floor(run: &Run) -> Option<NoiseFloor> {
     })
 }
 
-/// Returns the answer of an A/A test of a gateway; `None` for other runs.
+/// Returns the answer of an A/A test; `None` for other runs and for client libraries.
 pub(super) fn answer(run: &Run) -> Option<String> {
     let floor = noise_floor(run)?;
+    let share = percent(floor.share);
+    if let Some(found) = &run.find_max {
+        let [one, other] = both_loads(found)?;
+        return Some(format!(
+            "Two identical searches found {} and {}, a difference of {share}: this is the noise \
+             of the search on this machine.",
+            search::quantity(found, one),
+            search::quantity(found, other)
+        ));
+    }
+    let subjects = match (floor.metric.as_str(), aa_names(run)?[0].as_str()) {
+        (THROUGHPUT, RELAY) => "relays",
+        (THROUGHPUT, DIRECT) => "direct connections",
+        (THROUGHPUT, _) => "proxies",
+        (SWEEP_LATENCY, _) => "sweeps",
+        _ => "gateways",
+    };
+    let metric = words(&floor.metric);
     Some(format!(
-        "Two identical gateways differ by {} in {}: this is the noise of the plan on this machine.",
-        percent(floor.share),
-        words(&floor.metric)
+        "Two identical {subjects} differ by {share} in {metric}: this is the noise of the plan on \
+         this machine."
     ))
 }
 
-/// Returns the difference in CPU time per delivery between a variant and its repetition.
-fn of_variants(run: &Run) -> Option<(&'static str, f64, u64)> {
-    let all = compare::variants(run, &CompareOptions::default());
-    let [comparison] = all.as_slice() else {
-        return None;
-    };
+/// Returns the names of the two variants of an A/A test; `None` if the run is none.
+fn aa_names(run: &Run) -> Option<[String; 2]> {
     let mut names = run.cells.iter().filter_map(|cell| cell.variant.as_deref());
-    let expected = compare::aa_variants(names.next());
-    if [&comparison.base.label, &comparison.other.label] != [&expected[0], &expected[1]] {
-        return None;
+    let expected = aa_variants(Some(names.next()?));
+    let mut has_again = false;
+    for name in names {
+        has_again |= name == expected[1];
+        if !expected.iter().any(|it| it == name) {
+            return None;
+        }
     }
-    let metrics = comparison.subjects.iter().flat_map(|it| &it.metrics);
-    let own: Vec<_> = metrics.filter(|it| it.metric == CPU).collect();
-    let shares = own.iter().filter_map(|it| Some(share_of(it.ratio?)));
-    let repetitions = own.iter().map(|it| it.base_values.len()).min()?;
-    Some((CPU, shares.max_by(f64::total_cmp)?, repetitions as u64))
+    has_again.then_some(expected)
+}
+
+/// Returns the difference of the main metric between a variant and its repetition: the largest of
+/// all load points, in a sweep the one that 95 % of the sustained cells do not exceed.
+fn of_variants(run: &Run) -> Option<(f64, u64)> {
+    let names = aa_names(run)?;
+    let metric = metric(run);
+    let points = Repetitions::group(run.cells.iter().filter(|it| it.repetition > 0));
+    let side = |cell: &Cell, name: &String| cell.variant.as_ref() == Some(name);
+    let ratios: Vec<Estimate> = points
+        .iter()
+        .filter(|point| side(point.cells[0], &names[0]))
+        .filter_map(|point| {
+            let own = point.cells[0];
+            let other = points.iter().find(|other| {
+                let cell = other.cells[0];
+                let is_same = (&cell.architecture, cell.clients, &cell.parameters)
+                    == (&own.architecture, own.clients, &own.parameters);
+                is_same && side(cell, &names[1])
+            })?;
+            let values = [point, other].map(|it| by_repetition(it, metric));
+            interval::repetition_ratio(&values[1], &values[0])
+        })
+        .collect();
+    let shares = ratios.iter().map(|it| share_of(it.value)).collect();
+    let share = match metric {
+        SWEEP_LATENCY => share_of_95_percent(shares)?,
+        _ => shares.into_iter().max_by(f64::total_cmp)?,
+    };
+    let repetitions = ratios.iter().map(|it| it.count).min()?;
+    Some((share, repetitions as u64))
+}
+
+/// Returns the main metric of each valid repetition.
+fn by_repetition(point: &Repetitions<'_>, metric: &str) -> Vec<(u64, f64)> {
+    let value = |cell: &Cell| match metric {
+        CPU => cell.delivering_role()?.cpu_us_per_delivered,
+        // Latency of an overloaded broker is that of its queue.
+        SWEEP_LATENCY if cell.architecture == PRODUCER && cell.is_sustained() => {
+            cell.figures.get(metric).copied()
+        }
+        THROUGHPUT if cell.architecture == PRODUCE && cell.parameters.is_empty() => {
+            cell.figures.get(metric).copied()
+        }
+        _ => None,
+    };
+    let valid = point.valid();
+    let values = valid.filter_map(|cell| Some((cell.repetition, value(cell)?)));
+    values.collect()
+}
+
+/// Returns the difference between the loads that two searches found.
+fn of_search(search: &FindMax) -> Option<(f64, u64)> {
+    let [one, other] = both_loads(search)?;
+    Some((share_of(other / one), 1))
+}
+
+fn both_loads(search: &FindMax) -> Option<[f64; 2]> {
+    let load = |search: &FindMax| match search.outcome {
+        FindMaxOutcome::Found { value, .. } => Some(value).filter(|value| *value > 0.0),
+        FindMaxOutcome::AtLeast { .. } | FindMaxOutcome::Inconclusive { .. } => None,
+    };
+    Some([load(search)?, load(search.again.as_ref()?)?])
 }
 
 /// Returns the difference of the main metric that 95 % of the cells do not exceed.
-fn of_libraries(compared: &Libraries) -> Option<(&'static str, f64, u64)> {
-    let mut shares: Vec<f64> = pairs(compared)
-        .iter()
-        .map(|it| share_of(it.value))
-        .collect();
-    shares.sort_by(f64::total_cmp);
-    let last = shares.len().checked_sub(1)?;
-    let share = shares[(last as f64 * 0.95).round() as usize];
+fn of_libraries(compared: &Libraries) -> Option<(f64, u64)> {
+    let shares = pairs(compared).into_iter().map(|it| share_of(it.value));
+    let share = share_of_95_percent(shares.collect())?;
     let cells = compared.cells.iter().filter(|cell| cell.skipped.is_none());
     let repetitions = cells.map(|cell| cell.repetitions).min()?;
-    Some((LIBRARY_TIME, share, u64::from(repetitions)))
+    Some((share, u64::from(repetitions)))
+}
+
+/// Returns the difference that 95 % of the cells do not exceed.
+fn share_of_95_percent(mut shares: Vec<f64>) -> Option<f64> {
+    shares.sort_by(f64::total_cmp);
+    let last = shares.len().checked_sub(1)?;
+    Some(shares[(last as f64 * 0.95).round() as usize])
 }
 
 /// Returns the ratio of the main metric in each cell, for each library other than the first.
@@ -87,7 +167,8 @@ fn pairs(compared: &Libraries) -> Vec<Estimate> {
 pub fn noise(run: &Run) -> String {
     let own = noise_floor(run);
     let floor = own.as_ref().or(run.aa_test.as_ref());
-    let (metric, smallest) = smallest_difference(run);
+    let metric = metric(run);
+    let smallest = smallest_difference(run);
     let lead = match floor {
         Some(floor) => format!(
             "Noise: in the A/A test of {} two identical subjects differed by {} in {}",
@@ -116,27 +197,36 @@ pub fn noise(run: &Run) -> String {
     }
 }
 
-/// Returns the metric of the answer, and the share above which a difference is more than noise.
-fn smallest_difference(run: &Run) -> (&'static str, Option<f64>) {
+/// Returns the metric of the answer.
+fn metric(run: &Run) -> &'static str {
+    let has = |architecture: &str| run.cells.iter().any(|it| it.architecture == architecture);
+    match () {
+        () if run.libraries.is_some() => LIBRARY_TIME,
+        () if run.find_max.is_some() => LOAD,
+        () if has(PRODUCER) => SWEEP_LATENCY,
+        () if has(PRODUCE) => THROUGHPUT,
+        () => CPU,
+    }
+}
+
+/// Returns the share above which a difference in the metric of the answer is more than noise.
+fn smallest_difference(run: &Run) -> Option<f64> {
     if let Some(compared) = &run.libraries {
         let halves = pairs(compared).into_iter().filter_map(|it| half(&it));
-        return (LIBRARY_TIME, median(halves.collect()));
+        return median(halves.collect());
     }
-    if let Some(throughput) = proxy::throughput(run) {
-        return (THROUGHPUT, half(&throughput));
-    }
-    if let Some(search) = &run.find_max {
-        return (LOAD, search_step(search));
-    }
-    if run.cells.iter().any(|cell| cell.architecture == "producer") {
-        let points = Repetitions::group(run.cells.iter().filter(|it| it.repetition > 0));
-        let halves = points.iter().filter_map(|point| {
-            let values = point
-                .valid()
-                .filter_map(|it| it.figures.get(SWEEP_LATENCY).copied());
-            half_width(&values.collect::<Vec<f64>>())
-        });
-        return (SWEEP_LATENCY, median(halves.collect()));
+    match metric(run) {
+        LOAD => return search_step(run.find_max.as_ref()?),
+        THROUGHPUT => return half(&proxy::throughput(run)?),
+        SWEEP_LATENCY => {
+            let points = Repetitions::group(run.cells.iter().filter(|it| it.repetition > 0));
+            let halves = points.iter().filter_map(|point| {
+                let values = by_repetition(point, SWEEP_LATENCY).into_iter();
+                half_width(&values.map(|(_, value)| value).collect::<Vec<f64>>())
+            });
+            return median(halves.collect());
+        }
+        _ => {}
     }
     let subjects = clients::cpu_at_load_point(run);
     let compared = match subjects.split_first() {
@@ -150,7 +240,7 @@ fn smallest_difference(run: &Run) -> (&'static str, Option<f64>) {
         let values: Vec<f64> = subjects.first()?.iter().map(|(_, value)| *value).collect();
         half_width(&values)
     };
-    (CPU, median(compared).or_else(alone))
+    median(compared).or_else(alone)
 }
 
 /// Returns the distance of the load found from the next one that was not sustained.
@@ -201,10 +291,11 @@ fn words(metric: &str) -> &str {
 }
 
 const CPU: &str = "cpu_us_per_delivered";
-const THROUGHPUT: &str = "records_per_s";
 const LIBRARY_TIME: &str = "time";
 const LOAD: &str = "load";
 const SWEEP_LATENCY: &str = "latency_mean_ms";
+/// Architecture of the producer cells of a sweep.
+const PRODUCER: &str = "producer";
 
 #[cfg(test)]
 mod tests {
@@ -249,6 +340,128 @@ mod tests {
         assert_eq!((found.metric.as_str(), found.repetitions), (CPU, 2));
         assert_eq!(noise_floor(&run(["A", "B"], 1.04, 2)), None);
         assert_eq!(noise_floor(&Run::default()), None);
+    }
+
+    /// Returns two repetitions of the two variants of an A/A test of proxies or producers, with
+    /// this figure.
+    fn figures(architecture: &str, name: &str, figure: &str, values: [f64; 2]) -> Vec<Cell> {
+        let variants = aa_variants(Some(name));
+        let sides = (1..=2).flat_map(|repetition| [(repetition, 0), (repetition, 1)]);
+        let cells = sides.map(|(repetition, side)| {
+            let mut cell = cell(&variants[side], repetition, 0.0);
+            cell.architecture = architecture.to_owned();
+            cell.figures.insert(figure.to_owned(), values[side]);
+            cell
+        });
+        cells.collect()
+    }
+
+    fn of(cells: Vec<Cell>) -> (NoiseFloor, String) {
+        let run = Run {
+            cells,
+            ..Run::default()
+        };
+        (noise_floor(&run).unwrap(), answer(&run).unwrap())
+    }
+
+    #[test]
+    fn proxies_are_tested_by_their_throughput() {
+        let at = |name: &str| {
+            let mut cells = figures(PRODUCE, name, THROUGHPUT, [1000.0, 980.0]);
+            let mut paced = cells.clone();
+            for cell in &mut paced {
+                cell.parameters.insert("rate_per_s".to_owned(), 100.0);
+                cell.figures
+                    .insert(THROUGHPUT.to_owned(), cell.repetition as f64);
+            }
+            cells.append(&mut paced);
+            cells.extend(figures("consume", name, THROUGHPUT, [1.0, 9.0]));
+            of(cells)
+        };
+        let (floor, text) = at("relay");
+        assert!((floor.share - 0.0204).abs() < 0.0001, "{floor:?}");
+        assert_eq!((floor.metric.as_str(), floor.repetitions), (THROUGHPUT, 2));
+        assert_eq!(
+            text,
+            "Two identical relays differ by 2.0 % in throughput: this is the noise of the plan on \
+             this machine."
+        );
+        assert!(
+            at("pass-through")
+                .1
+                .starts_with("Two identical proxies differ")
+        );
+        assert!(
+            at("direct")
+                .1
+                .starts_with("Two identical direct connections")
+        );
+    }
+
+    #[test]
+    fn sweeps_are_tested_by_the_latency_of_sustained_cells() {
+        let at = |target: f64, values: [f64; 2]| {
+            let mut cells = figures(PRODUCER, "A", SWEEP_LATENCY, values);
+            for cell in &mut cells {
+                cell.parameters.insert("target_per_s".to_owned(), target);
+            }
+            cells
+        };
+        let mut cells = at(1e3, [2.0, 2.1]);
+        cells.extend(at(2e3, [2.0, 2.2]));
+        let mut overloaded = at(9e3, [100.0, 900.0]);
+        for cell in &mut overloaded {
+            cell.not_sustained = Some("queue full".to_owned());
+        }
+        cells.append(&mut overloaded);
+        let (floor, text) = of(cells);
+        assert!((floor.share - 0.1).abs() < 0.0001, "{floor:?}");
+        assert_eq!(floor.metric, SWEEP_LATENCY);
+        assert_eq!(
+            text,
+            "Two identical sweeps differ by 10 % in mean latency: this is the noise of the plan \
+             on this machine."
+        );
+    }
+
+    #[test]
+    fn searches_are_tested_by_the_loads_found() {
+        let found = |value: f64, again: Option<Box<FindMax>>| FindMax {
+            variable: "clients".to_owned(),
+            architecture: "gateway".to_owned(),
+            steps: Vec::new(),
+            outcome: FindMaxOutcome::Found {
+                value,
+                first_not_sustained: value * 1.05,
+                saturated_role: None,
+                saturation_reason: None,
+            },
+            summary: String::new(),
+            again,
+        };
+        let run = |search: FindMax| Run {
+            find_max: Some(search),
+            ..Run::default()
+        };
+        let once = run(found(1000.0, None));
+        assert_eq!((noise_floor(&once), answer(&once)), (None, None));
+        let twice = run(found(1000.0, Some(Box::new(found(1100.0, None)))));
+        let floor = noise_floor(&twice).unwrap();
+        assert!((floor.share - 0.1).abs() < 0.0001, "{floor:?}");
+        assert_eq!((floor.metric.as_str(), floor.repetitions), (LOAD, 1));
+        assert_eq!(
+            answer(&twice).unwrap(),
+            "Two identical searches found 1,000 clients and 1,100 clients, a difference of 10 %: \
+             this is the noise of the search on this machine."
+        );
+        let text = noise(&Run {
+            aa_test: Some(floor),
+            ..once
+        });
+        assert!(
+            text.ends_with("differences in the maximum load above 10 %."),
+            "{text}"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::words::ratio;
 use crate::interval::{self, Estimate};
 use crate::run::Run;
 
-const THROUGHPUT: &str = "records_per_s";
+pub(super) const THROUGHPUT: &str = "records_per_s";
 const CPU_PER_GB: &str = "cpu_s_per_gb";
 
 /// Returns the throughput and the cost of the first proxy relative to the relay, or to the direct
@@ -49,7 +49,7 @@ fn sides(run: &Run) -> Option<(&str, &str)> {
         false => base,
     };
     let mut proxies = subjects.into_iter();
-    let proxy = proxies.find(|name| ![RELAY, DIRECT].contains(name))?;
+    let proxy = proxies.find(|name| *name != base && ![RELAY, DIRECT].contains(name))?;
     Some((proxy, base))
 }
 
@@ -80,9 +80,9 @@ fn compare(run: &Run, figure: &str, own: &str, base: &str) -> Option<Estimate> {
     interval::repetition_ratio(&values(own), &values(base))
 }
 
-const PRODUCE: &str = "produce";
-const RELAY: &str = "relay";
-const DIRECT: &str = "direct";
+pub(super) const PRODUCE: &str = "produce";
+pub(super) const RELAY: &str = "relay";
+pub(super) const DIRECT: &str = "direct";
 
 #[cfg(test)]
 mod tests {

@@ -53,7 +53,7 @@ fn load(search: &FindMax, run: &Run, value: f64) -> String {
     }
 }
 
-fn quantity(search: &FindMax, value: f64) -> String {
+pub(super) fn quantity(search: &FindMax, value: f64) -> String {
     let unit = match search.variable.as_str() {
         CLIENTS => "clients",
         _ => "records/s",
@@ -93,6 +93,7 @@ mod tests {
             }],
             outcome,
             summary: "No maximum load of gateway was found: late.".to_owned(),
+            again: None,
         };
         let run = Run {
             cells: vec![cell],

@@ -16,6 +16,9 @@ pub struct FindMax {
     pub outcome: FindMaxOutcome,
     /// Summary in one sentence.
     pub summary: String,
+    /// Second search of an A/A test (`--aa-test`); `null` for other runs.
+    #[serde(default)]
+    pub again: Option<Box<FindMax>>,
 }
 
 /// One step of the search.

@@ -107,6 +107,7 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         AnyPlan::Sweep(plan) => {
             let SweepArgs {
                 common,
+                aa_test,
                 values,
                 baseline,
             } = args.of()?;
@@ -114,7 +115,10 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
             if values.topic.is_some() {
                 common.run.require_cluster("--topic")?;
             }
-            let plan = common.apply(&plan, values)?;
+            let mut plan = common.apply(&plan, values)?;
+            if aa_test.is_requested {
+                plan = plan.aa_test();
+            }
             let time = PlanEstimate::of_sweep(&plan).time;
             let finished = common.run.execute(Some(time), |options, progress, stop| {
                 sweep::run(&plan, options, progress, stop)
@@ -124,7 +128,10 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
         AnyPlan::Overhead(plan) => {
             let mut args: OverheadArgs = args.of()?;
             args.values.producer = args.common.run.kafka.client.without_connection();
-            let plan = args.common.apply(&plan, args.values)?;
+            let mut plan = args.common.apply(&plan, args.values)?;
+            if args.aa_test.is_requested {
+                plan = plan.aa_test();
+            }
             let (run, time) = (&args.common.run, plan.estimated_time());
             let finished = run.execute(Some(time), |options, progress, stop| {
                 overhead::run(&plan, options, args.broker_port, progress, stop)
@@ -194,7 +201,7 @@ fn run_clients(mut args: ClientsArgs, plan: &Valid<Plan>) -> Result<Exit, Failur
     // A warm-up given on the command line is not extended.
     args.values.warm_up_max = args.values.warm_up;
     let mut plan = args.common.apply(plan, args.values)?;
-    if args.aa_test {
+    if args.aa_test.is_requested {
         plan = plan.aa_test()?;
     }
     let time = PlanEstimate::of(&plan).time;

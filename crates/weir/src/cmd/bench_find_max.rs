@@ -54,6 +54,11 @@ pub(crate) struct FindMaxArgs {
     /// Length of each measured window; the confirming window is twice as long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     hold: Option<Duration>,
+    /// Search twice in a row (A/A test)
+    ///
+    /// The difference between the two loads found is the noise of the search on this machine.
+    #[arg(long)]
+    aa_test: bool,
     #[command(flatten)]
     run: RunOptions,
 }
@@ -107,6 +112,7 @@ fn search(args: &FindMaxArgs, plan: &Plan) -> Result<FindMaxOptions, Failure> {
         highest,
         resolution_share: if args.quick { 0.25 } else { 0.05 },
         p99_ms: args.p99.map(|limit| limit.as_secs_f64() * 1e3),
+        aa_test: args.aa_test,
     })
 }
 

@@ -26,17 +26,24 @@ Examples:
   weir bench run keyed --quick --repetitions 5 --baseline weir-runs/before --fail-on worse";
 
 #[derive(Debug, Args)]
+pub(crate) struct AaTestArgs {
+    /// Compare a subject with itself (A/A test)
+    ///
+    /// The gateway of the plan, the relay of proxy-overhead, all cells of a sweep, or the first
+    /// client library, runs as two subjects that take turns. All differences between the two come
+    /// from the machine. With client libraries, the expected result is no difference in at least
+    /// 90 % of all cells. Other runs can be compared with `weir bench compare --aa` and the
+    /// directory of this run.
+    #[arg(id = "aa_test", long = "aa-test")]
+    pub(crate) is_requested: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ClientsArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
-    /// Compare a subject with itself (A/A test)
-    ///
-    /// The gateway of the plan, or the first client library, runs as two subjects that take turns.
-    /// All differences between the two come from the machine. With client libraries, the expected
-    /// result is no difference in at least 90 % of all cells. Other runs can be compared with `weir
-    /// bench compare --aa` and the directory of this run.
-    #[arg(long)]
-    pub(crate) aa_test: bool,
+    #[command(flatten)]
+    pub(crate) aa_test: AaTestArgs,
     #[command(flatten)]
     pub(crate) values: PlanOverrides,
     #[command(flatten)]
@@ -48,6 +55,8 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(flatten)]
+    pub(crate) aa_test: AaTestArgs,
+    #[command(flatten)]
     pub(crate) values: SweepOverrides,
     #[command(flatten)]
     pub(crate) baseline: BaselineArgs,
@@ -57,6 +66,8 @@ pub(crate) struct SweepArgs {
 pub(crate) struct OverheadArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) aa_test: AaTestArgs,
     #[command(flatten)]
     pub(crate) values: OverheadOverrides,
     /// Port of the broker started for the run
@@ -286,11 +297,10 @@ mod tests {
             ];
             let expected = match option.get_id().as_str() {
                 "quick" | "out" | "json" | "bootstrap" | "kafka_config" | "kafka_properties"
-                | "repetitions" | "hold" | "require_conclusive" => [true; 4],
+                | "repetitions" | "hold" | "require_conclusive" | "aa_test" => [true; 4],
                 "baseline" | "aa" | "margin" | "metrics" | "fail_on" | "topic" | "drain" => {
                     [true, true, false, false]
                 }
-                "aa_test" => [true, false, false, true],
                 "levels" | "architectures" | "rate" | "key" => [true, false, false, false],
                 "rates" => [true, false, true, true],
                 "warm_up" => [true, true, true, false],

@@ -183,7 +183,7 @@ fn idle_proxy_was_bypassed() {
     assert!(check_not_bypassed(&server, &worked).is_ok());
     let idle = cell("mine", 1, None, 1.0, Some(0.0));
     assert!(check_not_bypassed(&server, &idle).is_err());
-    let direct = Server::at("direct", "127.0.0.1:1");
+    let direct = Server::direct("127.0.0.1:1");
     assert!(check_not_bypassed(&direct, &idle).is_ok());
     let unknown = cell("mine", 1, None, 1.0, None);
     assert!(check_not_bypassed(&server, &unknown).is_ok());

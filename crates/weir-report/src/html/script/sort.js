@@ -2,7 +2,8 @@
 
 function sortValue(row, index) {
   const cell = row.cells[Math.min(index, row.cells.length - 1)];
-  const text = cell.textContent.trim();
+  // Units follow a non-breaking space.
+  const text = cell.textContent.trim().replace(/\s/g, " ");
   const found = text.match(/^-?[\d,]*\.?\d+/);
   if (!found || cell.colSpan > 1) return [1, 0, text];
   const units = { " s": 1e6, " ms": 1e3, " µs": 1 };
