@@ -218,6 +218,17 @@ struct ReportDetails {
     latency: DriverHistogram,
 }
 
+impl ReportDetails {
+    /// Stores the error of a connection. A summary of earlier errors ("1/1 brokers are down") does
+    /// not name a cause, so it counts only if nothing else is known.
+    fn note(&mut self, reason: &str, is_summary: bool) {
+        let is_news = !is_summary || self.errors.is_empty();
+        if is_news && self.errors.len() < ERRORS_MAX {
+            self.errors.push(reason.to_owned());
+        }
+    }
+}
+
 impl Reports {
     fn start(&self, expected: u64, timed: bool) {
         *self.details() = ReportDetails {
@@ -309,10 +320,8 @@ impl ClientContext for Reports {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::warn!(target: "librdkafka", %error, "producer: {reason}");
-        let mut details = self.details();
-        if details.errors.len() < ERRORS_MAX {
-            details.errors.push(reason.to_owned());
-        }
+        let is_summary = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
+        self.details().note(reason, is_summary);
     }
 }
 
@@ -332,3 +341,20 @@ const ERRORS_MAX: usize = 5;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause before another attempt to send to a full queue.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_micros(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_does_not_hide_the_cause() {
+        let mut details = ReportDetails::default();
+        details.note("1/1 brokers are down", true);
+        details.note("certificate expired", false);
+        details.note("1/1 brokers are down", true);
+        assert_eq!(
+            details.errors.last().map(String::as_str),
+            Some("certificate expired")
+        );
+    }
+}
