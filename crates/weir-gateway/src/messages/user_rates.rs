@@ -12,9 +12,10 @@ const USERS_MAX: usize = 65_536;
 /// Rate limit of each user. Anonymous clients share one.
 #[derive(Debug, Default)]
 pub(super) struct UserRates {
-    /// By issuer and user.
-    buckets: Mutex<HashMap<(Box<str>, Box<str>), RateBucket>>,
+    buckets: Mutex<HashMap<IssuerAndUser, RateBucket>>,
 }
+
+type IssuerAndUser = (Box<str>, Box<str>);
 
 impl UserRates {
     /// Takes one message of a user; returns `false` if the rate is exceeded.

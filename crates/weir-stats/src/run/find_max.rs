@@ -18,7 +18,7 @@ pub struct FindMax {
     pub summary: String,
     /// Second search of an A/A test (`--aa-test`); `null` for other runs.
     #[serde(default)]
-    pub again: Option<Box<FindMax>>,
+    pub again: Option<Box<Self>>,
 }
 
 /// One step of the search.

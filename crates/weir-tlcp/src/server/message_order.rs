@@ -137,7 +137,7 @@ impl<M> MessageOrder<M> {
         };
         let MessageMark { prog, digest } = mark;
         let waiting = sequence.waiting.get(&prog).map(|one| one.digest);
-        if let Some(earlier) = waiting.or(sequence.in_progress.get(&prog).copied()) {
+        if let Some(earlier) = waiting.or_else(|| sequence.in_progress.get(&prog).copied()) {
             return match earlier == digest {
                 true => Arrival::Repeated,
                 false => Arrival::InUse,

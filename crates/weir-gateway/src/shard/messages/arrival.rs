@@ -75,7 +75,7 @@ impl Clients {
         let messages = Arc::clone(self.shared.messages.as_ref()?);
         let entry = self.sessions.get_mut(key?)?;
         let own = entry.messages.as_ref().map(|own| &own.sender.rights);
-        let rights = own.unwrap_or(messages.anonymous());
+        let rights = own.unwrap_or_else(|| messages.anonymous());
         let grant = rights.find(&messages.rules, message.sequence.as_deref())?;
         let grant = grant.clone();
         if entry.messages.is_none() {

@@ -76,7 +76,7 @@ impl Clients {
                         1 => (ControlCode::MESSAGE_TIMED_OUT, None),
                         _ => (ControlCode::MESSAGES_TIMED_OUT, Some(count.to_string())),
                     };
-                    let text = text.as_deref().unwrap_or(code.text());
+                    let text = text.as_deref().unwrap_or_else(|| code.text());
                     write_msgfail(lines, name, last, code, text);
                     if let Some(messages) = &self.shared.messages {
                         messages.count_skipped(count);
