@@ -1,0 +1,26 @@
+//! Connection to one remote Metadata Adapter: requests with deadlines, replies in any order,
+//! notifications, reconnection.
+//!
+//! [`AdapterProtocol`] is a state machine without sockets and clocks. [`AdapterServer`] gives it a
+//! socket and a thread. Other threads send requests with an [`AdapterHandle`], which never waits,
+//! and get the outcome through an [`AdapterSink`].
+
+mod config;
+mod credentials;
+mod event_loop;
+mod metrics;
+mod outcome;
+mod protocol;
+mod server;
+
+pub use config::{
+    AdapterConfig, AdapterConfigError, AdapterDirection, AdapterTls, CloseRecovery,
+    RawAdapterConfig, RawAdapterUser, Unavailable,
+};
+pub use credentials::AdapterUser;
+pub use metrics::{AdapterMetrics, LatencySnapshot, MethodSnapshot, RequestOutcome};
+pub use outcome::{AdapterFailure, AdapterOutcome};
+pub use protocol::{
+    AdapterProtocol, NotificationTicket, ProtocolAction, ProtocolOptions, WhileDown,
+};
+pub use server::{AdapterError, AdapterHandle, AdapterServer, AdapterSink, ServerOptions};

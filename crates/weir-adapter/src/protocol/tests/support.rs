@@ -1,0 +1,202 @@
+//! A protocol with a scripted clock, and requests.
+
+use weir_identity::ItemMode;
+use weir_identity::ari::{AdapterNotification, AriVersion, TableInfo};
+
+use super::super::*;
+use crate::metrics::RequestOutcome;
+
+pub(super) const TIMEOUT_MS: u64 = 3_000;
+
+/// A protocol with a clock, and the adapter at its other end.
+pub(super) struct Pair {
+    pub(super) protocol: AdapterProtocol<u32>,
+    pub(super) metrics: Arc<AdapterMetrics>,
+    pub(super) version: AriVersion,
+    pub(super) now_ms: u64,
+    /// Lines of the gateway that are not taken yet.
+    pub(super) lines: Vec<String>,
+    pub(super) outcomes: Vec<(u32, AdapterOutcome)>,
+    pub(super) notices: Vec<(NotificationTicket, AdapterNotification)>,
+    pub(super) closes: usize,
+}
+
+pub(super) fn options() -> ProtocolOptions {
+    ProtocolOptions {
+        users: Vec::new(),
+        parameters: vec![Parameter::new("adapters_conf.id", "KafkaConnector")],
+        timeout_ms: TIMEOUT_MS,
+        activity_timeout_ms: 15_000,
+        pending_max: 10_000,
+        close_recovery: CloseRecovery::Unneeded,
+    }
+}
+
+impl Pair {
+    pub(super) fn new(options: ProtocolOptions) -> Self {
+        let metrics = Arc::new(AdapterMetrics::default());
+        Self {
+            protocol: AdapterProtocol::new(options, Arc::clone(&metrics)),
+            metrics,
+            version: AriVersion::V191,
+            now_ms: 1_000_000,
+            lines: Vec::new(),
+            outcomes: Vec::new(),
+            notices: Vec::new(),
+            closes: 0,
+        }
+    }
+
+    /// Returns a pair with an adapter of a version that is ready.
+    pub(super) fn ready(options: ProtocolOptions, version: AriVersion) -> Self {
+        let mut pair = Self::new(options);
+        pair.version = version;
+        pair.connect();
+        pair
+    }
+
+    pub(super) fn connect(&mut self) {
+        self.protocol.connected(self.now_ms);
+        self.feed("1|RAC|S|enableClosePacket|S|true");
+        assert_eq!(self.take().len(), 1, "MPI");
+        self.feed(&format!("w0|MPI|S|ARI.version|S|{}", self.version.as_str()));
+        assert!(self.metrics.is_connected());
+    }
+
+    pub(super) fn feed(&mut self, line: &str) {
+        self.protocol
+            .received(format!("{line}\r\n").as_bytes(), self.now_ms);
+        self.collect();
+    }
+
+    pub(super) fn pass(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.protocol.tick(self.now_ms);
+        self.collect();
+    }
+
+    pub(super) fn collect(&mut self) {
+        let output = self.protocol.take_output();
+        self.lines
+            .extend(output.split_terminator("\r\n").map(str::to_owned));
+        for action in self.protocol.take_actions() {
+            match action {
+                ProtocolAction::Complete(token, outcome) => self.outcomes.push((token, outcome)),
+                ProtocolAction::Notify(ticket, notice) => self.notices.push((ticket, notice)),
+                ProtocolAction::Ready => {}
+                ProtocolAction::Close => {
+                    self.closes += 1;
+                    self.lose();
+                }
+            }
+        }
+    }
+
+    pub(super) fn lose(&mut self) {
+        self.protocol.lost(self.now_ms);
+        self.collect();
+    }
+
+    pub(super) fn request(&mut self, token: u32, request: AdapterRequest, while_down: WhileDown) {
+        self.protocol
+            .request(request, token, while_down, self.now_ms);
+        self.collect();
+    }
+
+    pub(super) fn notify_close(&mut self, request: AdapterRequest) {
+        self.protocol.notify_close(request, self.now_ms);
+        self.collect();
+    }
+
+    pub(super) fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// Returns ID and method of the lines that the adapter has got.
+    pub(super) fn requests(&mut self) -> Vec<(String, String)> {
+        let part = |line: &String| {
+            let mut parts = line.split('|').map(str::to_owned);
+            (parts.next().unwrap(), parts.next().unwrap())
+        };
+        self.take().iter().map(part).collect()
+    }
+
+    pub(super) fn methods(&mut self) -> Vec<String> {
+        self.requests()
+            .into_iter()
+            .map(|(_, method)| method)
+            .collect()
+    }
+
+    pub(super) fn outcome(&mut self) -> (u32, AdapterOutcome) {
+        assert_eq!(self.outcomes.len(), 1, "{:?}", self.outcomes);
+        self.outcomes.remove(0)
+    }
+
+    pub(super) fn count(&self, method: AdapterMethod, outcome: RequestOutcome) -> u64 {
+        let found = self.metrics.methods().find(|one| one.method == method);
+        found.unwrap().outcomes[outcome as usize]
+    }
+}
+
+pub(super) fn user(name: &str, id: &str) -> AdapterRequest {
+    AdapterRequest::NotifyUser {
+        user: Some(name.to_owned()),
+        password: Some("pw".to_owned()),
+        headers: vec![
+            Parameter::new("user-agent", "sdk"),
+            Parameter::new("REQUEST_ID", id),
+        ],
+    }
+}
+
+pub(super) fn new_session(session: &str) -> AdapterRequest {
+    AdapterRequest::NotifyNewSession {
+        user: None,
+        session: session.to_owned(),
+        context: Vec::new(),
+    }
+}
+
+pub(super) fn items(group: &str) -> AdapterRequest {
+    AdapterRequest::GetItems {
+        user: None,
+        group: group.to_owned(),
+        session: "S1".to_owned(),
+    }
+}
+
+pub(super) fn table(window: i32) -> TableInfo {
+    TableInfo {
+        window,
+        mode: ItemMode::Merge,
+        group: "g".to_owned(),
+        data_adapter: None,
+        schema: "f".to_owned(),
+        first: 1,
+        last: 1,
+        selector: None,
+        items: vec!["g".to_owned()],
+    }
+}
+
+pub(super) fn new_tables(session: &str, window: i32) -> AdapterRequest {
+    AdapterRequest::NotifyNewTables {
+        user: None,
+        session: session.to_owned(),
+        table: table(window),
+    }
+}
+
+pub(super) fn tables_close(session: &str, window: i32) -> AdapterRequest {
+    AdapterRequest::NotifyTablesClose {
+        session: session.to_owned(),
+        table: table(window),
+        statistics: Vec::new(),
+    }
+}
+
+pub(super) fn session_close(session: &str) -> AdapterRequest {
+    let session = session.to_owned();
+    AdapterRequest::NotifySessionClose { session }
+}
