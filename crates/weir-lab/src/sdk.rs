@@ -1,5 +1,7 @@
-//! The official, unmodified Lightstreamer client SDKs, installed once into the per-user cache.
+//! The official, unmodified Lightstreamer SDKs for clients and remote adapters, installed once into
+//! the per-user cache.
 
+mod adapter;
 mod java;
 mod node;
 pub mod npm;
@@ -10,6 +12,10 @@ use std::path::Path;
 
 use crate::error::{LabError, Result};
 
+pub use adapter::{
+    JAVA_ADAPTER_VERSION, NODE_ADAPTER_VERSION, PYTHON_ADAPTER_VERSION, java_adapter, node_adapter,
+    python_adapter,
+};
 pub use java::{JAVA_SDK_VERSION, JavaSdk, java};
 pub use node::{
     NODE_SDK_VERSION, NodeSdk, OLD_NODE_SDK_VERSION, WEB_SDK_VERSION, browser, node, old_node, web,

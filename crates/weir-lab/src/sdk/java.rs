@@ -40,7 +40,7 @@ pub fn java(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<JavaSdk
 }
 
 /// Returns the class path of all jars in a directory, sorted by name.
-fn class_path(libs: &Path) -> Result<String> {
+pub(super) fn class_path(libs: &Path) -> Result<String> {
     let unreadable = |error| LabError::io(format!("read {}", libs.display()), error);
     let mut jars = Vec::new();
     for entry in fs::read_dir(libs).map_err(unreadable)? {
