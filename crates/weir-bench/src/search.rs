@@ -100,9 +100,10 @@ impl Search {
             }
             (ClientPhase::Confirm, None) => NextStep::Done(FindMaxOutcome::AtLeast {
                 value,
-                reason: self.ceiling.clone().unwrap_or_else(|| {
-                    format!("{} is the maximum load of the search", self.range.highest)
-                }),
+                reason: self
+                    .ceiling
+                    .clone()
+                    .unwrap_or_else(|| "the search tries no higher load".to_owned()),
             }),
             // The earlier result is contradicted: the range above is open again.
             (ClientPhase::ConfirmAbove, _) => {
@@ -350,7 +351,7 @@ mod tests {
             ..RANGE
         };
         let (outcome, loads) = search(range, up_to(1e12));
-        let reason = "3000 is the maximum load of the search".to_owned();
+        let reason = "the search tries no higher load".to_owned();
         assert_eq!(
             outcome,
             FindMaxOutcome::AtLeast {

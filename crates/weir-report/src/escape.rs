@@ -40,8 +40,13 @@ fn push_joined(out: &mut String, text: &str) {
         if index > 0 {
             let unit = word.trim_end_matches([',', '.', ';', ':', ')', '/']);
             let is_factor = ["×", "%"].iter().any(|sign| word.starts_with(sign));
-            let is_unit = UNITS.contains(&unit) && out.ends_with(|c: char| c.is_ascii_digit());
-            out.push(if is_factor || is_unit { '\u{a0}' } else { ' ' });
+            let is_after_number = out.ends_with(|c: char| c.is_ascii_digit());
+            let is_unit = is_after_number && UNITS.contains(&unit);
+            // Bounds of an interval: "0.95 to 1.01".
+            let is_bound = is_after_number && word == "to"
+                || out.ends_with("\u{a0}to") && word.starts_with(|c: char| c.is_ascii_digit());
+            let is_joined = is_factor || is_unit || is_bound;
+            out.push(if is_joined { '\u{a0}' } else { ' ' });
         }
         out.push_str(word);
     }
@@ -103,7 +108,22 @@ pub(crate) fn formula(text: &str) -> Cow<'_, str> {
 }
 
 /// Units that stay with the number before them.
-const UNITS: [&str; 8] = ["s", "ms", "µs", "kB", "MB", "GB", "MB/s", "records/s"];
+const UNITS: [&str; 14] = [
+    "s",
+    "ms",
+    "µs",
+    "B",
+    "kB",
+    "KB",
+    "MB",
+    "GB",
+    "KiB",
+    "MiB",
+    "GiB",
+    "records/s",
+    "client",
+    "clients",
+];
 
 #[cfg(test)]
 mod tests {
@@ -141,10 +161,10 @@ mod tests {
 
     #[test]
     fn numbers_stay_with_their_units() {
-        let text = "<p title=\"1 %\">1.02 × it, 5 % (3 ms), in 3 s<b> % </b>of 2 sets</p>\
+        let text = "<p title=\"1 %\">1.02 × it, 5 % (3 ms), in 3 s<b> % </b>of 2 sets, 1 to 2 to</p>\
                     <script>5 % 3 < 2 % 1</script>";
         let expected = "<p title=\"1 %\">1.02\u{a0}× it, 5\u{a0}% (3\u{a0}ms), in 3\u{a0}s<b>\u{a0}% \
-                        </b>of 2 sets</p><script>5 % 3 < 2 % 1</script>";
+                        </b>of 2 sets, 1\u{a0}to\u{a0}2\u{a0}to</p><script>5 % 3 < 2 % 1</script>";
         assert_eq!(html(text), expected);
         assert_eq!(html("a < 5"), "a < 5");
     }

@@ -215,7 +215,10 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("href=\"a/report.html\""), "{page}");
-        assert!(page.contains("cores: 1 to 2 over 2 runs"), "{page}");
+        assert!(
+            page.contains("cores: 1\u{a0}to\u{a0}2 over 2 runs"),
+            "{page}"
+        );
         let at = |text: &str| page.find(text).unwrap();
         assert!(at("answer 3") < at("answer 1"), "newest first");
         assert_eq!(page.matches("<polyline").count(), 1);

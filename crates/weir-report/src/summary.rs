@@ -1,7 +1,7 @@
 //! The table of the first screen: every subject at one load, relative to the best.
 
 use maud::{Markup, html};
-use weir_stats::answer;
+use weir_stats::answer::{self, Basis};
 use weir_stats::libraries::{Quantity, relative_medians};
 use weir_stats::run::{Cell, Derived, FindMax, Repetitions, Run};
 
@@ -104,21 +104,26 @@ fn measured(row: &SubjectRow<'_>) -> [Field; 4] {
 fn clients(run: &Run, level: &Level<'_>) -> Summary {
     let headings = "|relative|server cores|CPU per delivery|mean|p99|lost";
     let mut table = ReportTable::headed(1, headings);
-    let cores = |row: &SubjectRow<'_>| view::server_cores(&row.repetitions());
-    let known = || level.valid().filter_map(cores);
+    let basis = answer::basis(run);
+    let value = |row: &SubjectRow<'_>| match basis {
+        Basis::ServerCores => view::server_cores(&row.repetitions()),
+        Basis::CpuPerDelivery => row.figures.cpu_us_delivering,
+        Basis::ResponseTime => row.figures.mean_us,
+    };
+    let known = || level.valid().filter_map(value);
     let best = known().min_by(f64::total_cmp).filter(|best| *best > 0.0);
     let most = known().max_by(f64::total_cmp);
     let largest = best.zip(most).map_or(1.0, |(best, most)| most / best);
     let mut rows: Vec<&SubjectRow<'_>> = level.rows.iter().collect();
     let order = |row: &SubjectRow<'_>| match row.state {
-        RowStatus::Valid => cores(row).unwrap_or(f64::MAX),
+        RowStatus::Valid => value(row).unwrap_or(f64::MAX),
         _ => f64::INFINITY,
     };
     rows.sort_by(|a, b| order(a).total_cmp(&order(b)));
     for row in rows {
         let fields = match &row.state {
             RowStatus::Valid => {
-                let ratio = best.zip(cores(row)).map(|(best, own)| own / best);
+                let ratio = best.zip(value(row)).map(|(best, own)| own / best);
                 let mut fields = vec![name(run, row)];
                 fields.push(relative(ratio, largest, slot(run, &row.name)));
                 fields.extend(measured(row));
@@ -135,9 +140,22 @@ fn clients(run: &Run, level: &Level<'_>) -> Summary {
     Summary {
         title: format!("Side by side at {}", level.label()),
         table,
-        caption: "Relative: cores of all servers (the broker and what is between it and the \
-                  clients), divided by those of the subject that needs the fewest; lower is \
-                  better. Latencies count from the due time of a record.",
+        caption: match basis {
+            Basis::ServerCores => {
+                "Relative: cores of all servers (the broker and what is between it and the \
+                 clients), divided by those of the subject that needs the fewest; lower is better. \
+                 Latencies count from the due time of a record."
+            }
+            Basis::CpuPerDelivery => {
+                "Relative: CPU per delivery of the process that delivers, divided by the lowest; \
+                 lower is better. Server cores include the broker. Latencies count from the due \
+                 time of a record."
+            }
+            Basis::ResponseTime => {
+                "Relative: mean divided by the lowest; lower is better. Latencies count from the \
+                 due time of a record."
+            }
+        },
     }
 }
 
@@ -182,8 +200,16 @@ fn subjects(run: &Run) -> Option<Summary> {
     Some(Summary {
         title: "Side by side, producing at the maximum rate".to_owned(),
         table,
-        caption: "Relative: throughput divided by the highest; higher is better. The relay only \
-                  copies bytes, so the difference from it is the work of the proxy.",
+        caption: match answer::noise_floor(run) {
+            None => {
+                "Relative: throughput divided by the highest; higher is better. The relay only \
+                 copies bytes, so the difference from it is the work of the proxy."
+            }
+            Some(_) => {
+                "Relative: throughput divided by the highest; higher is better. The subjects are \
+                 identical, so the difference is noise."
+            }
+        },
     })
 }
 

@@ -1,15 +1,15 @@
 //! Property: answer, confidence, noise, thresholds and main table are the same in `run.json`,
-//! `report.md`, `report.html`, `cells.csv` and on the terminal.
+//! `report.md`, `report.html`, `cells.csv` and on the terminal. `agreement_kinds.rs` has the other
+//! kinds of runs.
 
 mod common;
 
 use std::collections::BTreeMap;
-use std::fs;
 
+use common::agreement::{Formats, by_id, head_agrees, plain, text_of, with_class};
 use common::page::Page;
 use proptest::prelude::*;
 use roxmltree::Node;
-use weir_report::{RunData, render_table, write_data};
 use weir_stats::run::{
     Cell, CellStatus, Confidence, DeliveryTotals, LatencySummary, RoleUsage, Run, RunOutcome,
     SCHEMA, STAGE_RESPONSE, ThresholdCounts, ThresholdResult, ThresholdStatus,
@@ -188,54 +188,6 @@ fn concluded(cells: Vec<Cell>, thresholds: Vec<ThresholdResult>, is_stopped: boo
     run
 }
 
-/// The same run in every format.
-struct Formats {
-    json: Run,
-    markdown: String,
-    page: String,
-    csv: String,
-    terminal: String,
-}
-
-impl Formats {
-    fn of(run: Run) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let terminal = render_table(&run, 4_000, false);
-        let json = Run::from_json(&run.to_json()).unwrap();
-        write_data(&RunData::without_logs(run), dir.path()).unwrap();
-        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
-        Self {
-            json,
-            markdown: read("report.md"),
-            page: read("report.html"),
-            csv: read("cells.csv"),
-            terminal,
-        }
-    }
-}
-
-/// Removes the escapes of Markdown.
-fn plain(markdown: &str) -> String {
-    let text = markdown.replace("&lt;", "<").replace("&gt;", ">");
-    text.replace("&amp;", "&").replace('\\', "")
-}
-
-fn text_of(node: Node<'_, '_>) -> String {
-    let texts = node
-        .descendants()
-        .filter_map(|it| it.text().filter(|_| it.is_text()));
-    texts.collect::<Vec<_>>().concat()
-}
-
-fn with_class<'a>(root: Node<'a, 'a>, class: &str) -> Option<Node<'a, 'a>> {
-    let has = |it: &Node<'a, 'a>| it.attribute("class").is_some_and(|own| own == class);
-    root.descendants().find(has)
-}
-
-fn by_id<'a>(root: Node<'a, 'a>, id: &str) -> Option<Node<'a, 'a>> {
-    root.descendants().find(|it| it.attribute("id") == Some(id))
-}
-
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
@@ -252,55 +204,6 @@ proptest! {
         thresholds_agree(&formats, root)?;
         tables_agree(&formats, root)?;
     }
-}
-
-/// Answer, outcome, confidence and noise.
-fn head_agrees(formats: &Formats, root: Node<'_, '_>) -> Result<(), TestCaseError> {
-    let run = &formats.json;
-    let expected = answer::answer(run);
-    prop_assert_eq!(&run.answer, &expected);
-    let first = plain(formats.markdown.lines().next().unwrap_or_default());
-    prop_assert_eq!(first, format!("# {expected}"));
-    prop_assert_eq!(formats.terminal.lines().next(), Some(expected.as_str()));
-    let heading = root.descendants().find(|it| it.has_tag_name("h1")).unwrap();
-    prop_assert_eq!(text_of(heading), expected);
-
-    let confidence = run.confidence.text();
-    prop_assert_eq!(&run.confidence, &Confidence::of(run));
-    let trust = with_class(root, "trust").unwrap();
-    let badges: Vec<String> = trust
-        .children()
-        .filter(|it| {
-            it.attribute("class")
-                .is_some_and(|class| class.starts_with("badge"))
-        })
-        .map(text_of)
-        .collect();
-    prop_assert_eq!(badges.len(), 2, "{:?}", badges);
-    prop_assert_eq!(&badges[1], run.confidence.level.words());
-    let head = format!("**{}, {confidence}.**", badges[0]);
-    let markdown = formats.markdown.lines().nth(2).unwrap_or_default();
-    prop_assert!(
-        plain(markdown).starts_with(&head),
-        "{} in {}",
-        head,
-        markdown
-    );
-    prop_assert!(text_of(trust).contains(&run.confidence.reasons.join(", ")));
-    let outcome = format!("{}  a verdict", badges[0].to_uppercase());
-    prop_assert_eq!(formats.terminal.lines().nth(1), Some(outcome.as_str()));
-    let line = format!("  confidence  {confidence}");
-    prop_assert_eq!(formats.terminal.lines().nth(2), Some(line.as_str()));
-
-    let noise = answer::noise(run);
-    prop_assert_eq!(
-        text_of(with_class(root, "noise-text").unwrap()),
-        noise.as_str()
-    );
-    prop_assert!(plain(&formats.markdown).lines().any(|line| line == noise));
-    let line = format!("  noise  {}", noise.trim_start_matches("Noise: "));
-    prop_assert_eq!(formats.terminal.lines().nth(3), Some(line.as_str()));
-    Ok(())
 }
 
 fn thresholds_agree(formats: &Formats, root: Node<'_, '_>) -> Result<(), TestCaseError> {

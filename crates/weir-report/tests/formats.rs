@@ -209,7 +209,7 @@ fn all_formats_begin_with_the_answer() {
     assert_eq!(markdown.lines().next(), Some(&*format!("# {answer}")));
     let terminal = render_table(&data.run, 400, false);
     assert_eq!(terminal.lines().next(), Some(answer.as_str()));
-    let page = render_html(&data);
+    let page = render_html(&data).replace('\u{a0}', " ");
     let heading = page
         .split("<h1>")
         .nth(1)

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "shared by several test programs")]
 
+pub mod agreement;
 pub mod libraries;
 pub mod page;
 

@@ -8,6 +8,45 @@ use crate::run::{Cell, Repetitions, Run};
 const GATEWAY: &str = "gateway";
 const FLOOR: &str = "floor";
 
+/// The quantity in which an answer compares subjects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// CPU cores of all servers.
+    ServerCores,
+    /// CPU time per delivery of the process that delivers.
+    CpuPerDelivery,
+    /// Mean response time.
+    ResponseTime,
+}
+
+/// What the highest sustained load is compared with.
+enum Rival<'p, 'r> {
+    Consumers,
+    Floor(&'p Repetitions<'r>),
+    Fastest(&'p Repetitions<'r>),
+    None,
+}
+
+impl<'p, 'r> Rival<'p, 'r> {
+    fn of(best: &Repetitions<'_>, points: &'p [Repetitions<'r>]) -> Self {
+        if is(best, GATEWAY) && points.iter().any(is_plain) {
+            return Self::Consumers;
+        }
+        let rivals = || {
+            let at_best = |it: &&Repetitions<'_>| load(it) == load(best) && name(it) != name(best);
+            points.iter().filter(|it| it.is_sustained()).filter(at_best)
+        };
+        if let Some(floor) = rivals().find(|it| is(it, FLOOR)) {
+            return Self::Floor(floor);
+        }
+        let known = rivals().filter_map(|it| Some((it, mean_ms(it)?)));
+        match known.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            Some((fastest, _)) => Self::Fastest(fastest),
+            None => Self::None,
+        }
+    }
+}
+
 /// Returns the answer: the gateway compared with plain consumers, with the floor, or with its own
 /// variants; `None` without a sustained load.
 pub(super) fn answer(run: &Run) -> Option<String> {
@@ -16,34 +55,11 @@ pub(super) fn answer(run: &Run) -> Option<String> {
         return none_sustained(&points);
     };
     let sustained: Vec<&Repetitions<'_>> = points.iter().filter(|it| it.is_sustained()).collect();
-    let plain = |it: &&Repetitions<'_>| !is(it, GATEWAY) && !is(it, FLOOR);
-    let was_run = |test: &dyn Fn(&&Repetitions<'_>) -> bool| points.iter().any(|it| test(&it));
-    let at_best = |it: &&Repetitions<'_>| load(it) == load(best) && name(it) != name(best);
-    let rivals = || sustained.iter().copied().filter(at_best);
-    if is(best, GATEWAY) && was_run(&plain) {
-        return Some(against_consumers(best, &sustained, &points));
-    }
-    if let Some(floor) = rivals().find(|it| is(it, FLOOR)) {
-        return Some(against_floor(best, floor));
-    }
-    let fastest = rivals().filter_map(|it| Some((it, mean_ms(it)?)));
-    let fastest = fastest.min_by(|a, b| a.1.total_cmp(&b.1));
-    Some(match (fastest, mean_ms(best)) {
-        (Some((other, other_ms)), Some(own_ms)) => {
-            let ((ahead, ahead_ms), (behind, behind_ms)) = match own_ms <= other_ms {
-                true => ((best, own_ms), (other, other_ms)),
-                false => ((other, other_ms), (best, own_ms)),
-            };
-            format!(
-                "At {} the mean response time of {} is {}, {:.2} × that of {}.",
-                at(best),
-                name(ahead),
-                duration(ahead_ms),
-                ahead_ms / behind_ms,
-                name(behind)
-            )
-        }
-        (None, Some(own_ms)) => format!(
+    Some(match (Rival::of(best, &points), mean_ms(best)) {
+        (Rival::Consumers, _) => against_consumers(best, &sustained, &points),
+        (Rival::Floor(floor), _) => against_floor(best, floor),
+        (Rival::Fastest(other), Some(_)) => by_response_time(best, other),
+        (Rival::None, Some(own_ms)) => format!(
             "{} sustains {} with a mean response time of {}{}.",
             capital(&subject(best)),
             at(best),
@@ -52,6 +68,41 @@ pub(super) fn answer(run: &Run) -> Option<String> {
         ),
         (_, None) => format!("{} sustains {}.", capital(&subject(best)), at(best)),
     })
+}
+
+/// Returns the quantity in which the answer compares the subjects at its load.
+pub(super) fn basis(run: &Run) -> Basis {
+    let points = points(run);
+    match best(&points).map(|best| Rival::of(best, &points)) {
+        Some(Rival::Consumers | Rival::None) => Basis::ServerCores,
+        Some(Rival::Floor(_)) => Basis::CpuPerDelivery,
+        Some(Rival::Fastest(_)) | None => Basis::ResponseTime,
+    }
+}
+
+fn by_response_time(one: &Repetitions<'_>, other: &Repetitions<'_>) -> String {
+    let (ahead, behind) = match mean_ms(one) <= mean_ms(other) {
+        true => (one, other),
+        false => (other, one),
+    };
+    let by_repetition = |point: &Repetitions<'_>| -> Vec<(u64, f64)> {
+        let mean_us = |cell: &Cell| Some((cell.repetition, cell.response()?.mean_us?));
+        point.valid().filter_map(mean_us).collect()
+    };
+    let found = interval::repetition_ratio(&by_repetition(ahead), &by_repetition(behind));
+    let found = found.map(|it| format!(", {}", ratio(&it, &format!("that of {}", name(behind)))));
+    format!(
+        "With {} the mean response time of {} is {}{}.",
+        at(one),
+        name(ahead),
+        duration(mean_ms(ahead).unwrap_or_default()),
+        found.unwrap_or_default()
+    )
+}
+
+/// Returns `true` for consumers that read from the broker.
+fn is_plain(point: &Repetitions<'_>) -> bool {
+    !is(point, GATEWAY) && !is(point, FLOOR)
 }
 
 /// Returns the highest load of the next best subject, as the end of a sentence; empty without
@@ -75,10 +126,14 @@ fn next_best(
 fn none_sustained(points: &[Repetitions<'_>]) -> Option<String> {
     let valid = points.iter().filter(|it| it.valid().next().is_some());
     let lowest = valid.min_by(|a, b| load(a).total_cmp(&load(b)))?;
+    let is_other = |it: &Repetitions<'_>| name(it) != name(lowest);
+    let subject = match points.iter().any(is_other) {
+        true => "every subject".to_owned(),
+        false => subject(lowest),
+    };
+    let at = at(lowest);
     Some(format!(
-        "No tested load was sustained: {} is too much for {}.",
-        at(lowest),
-        subject(lowest)
+        "No tested load was sustained: {at} is too much for {subject}."
     ))
 }
 
@@ -125,7 +180,7 @@ fn against_consumers(
     sustained: &[&Repetitions<'_>],
     points: &[Repetitions<'_>],
 ) -> String {
-    let plain = |it: &&&Repetitions<'_>| !is(it, GATEWAY) && !is(it, FLOOR);
+    let plain = |it: &&&Repetitions<'_>| is_plain(it);
     let own = cores(best);
     let own_text = own.map_or_else(String::new, |own| format!(" with {own:.2} server cores"));
     let lead = format!("The gateway serves {}{own_text}", at(best));
@@ -311,6 +366,21 @@ mod tests {
     }
 
     #[test]
+    fn basis_is_the_quantity_of_the_answer() {
+        let of = |architectures: &[&str]| {
+            let cells = architectures.iter().map(|it| cell(it, 100, 1, 1.0));
+            basis(&Run {
+                cells: cells.collect(),
+                ..Run::default()
+            })
+        };
+        assert_eq!(of(&["gateway", "floor", "groups"]), Basis::ServerCores);
+        assert_eq!(of(&["gateway", "floor"]), Basis::CpuPerDelivery);
+        assert_eq!(of(&["groups", "standalone"]), Basis::ResponseTime);
+        assert_eq!(of(&["gateway"]), Basis::ServerCores);
+    }
+
+    #[test]
     fn consumers_that_end_earlier_are_named_with_their_level() {
         let mut cells = vec![
             cell("groups", 500, 1, 1.0),
@@ -353,9 +423,26 @@ mod tests {
             ..cell("gateway", 1, 1, cores)
         };
         let cells = vec![variant("1-thread", 0.42), variant("4-threads", 0.65)];
-        let expected = "At 1 client at 16,000 records/s the mean response time of gateway 1-thread \
-                        is 4.2 ms, 0.65 × that of gateway 4-threads.";
-        assert_eq!(of(cells).as_deref(), Some(expected));
+        let expected = "With 1 client at 16,000 records/s the mean response time of gateway \
+                        1-thread is 4.2 ms, 0.65 × that of gateway 4-threads.";
+        assert_eq!(of(cells.clone()).as_deref(), Some(expected));
+        let twice = cells.iter().chain(&cells).zip([1, 1, 2, 2]);
+        let twice = twice.map(|(cell, repetition)| Cell {
+            repetition,
+            ..cell.clone()
+        });
+        let text = of(twice.collect()).unwrap();
+        assert!(
+            text.ends_with("of gateway 4-threads (0.65 to 0.65)."),
+            "{text}"
+        );
+        let overloaded = cells.into_iter().map(|cell| Cell {
+            not_sustained: Some("late".to_owned()),
+            ..cell
+        });
+        let expected = "No tested load was sustained: 1 client at 16,000 records/s is too much for \
+                        every subject.";
+        assert_eq!(of(overloaded.collect()).as_deref(), Some(expected));
         assert_eq!(of(Vec::new()), None);
     }
 }

@@ -11,6 +11,7 @@ mod words;
 
 use crate::libraries;
 use crate::run::{Cell, FindMax, FindMaxOutcome, Run, RunOutcome};
+pub use clients::Basis;
 pub use headline::Headline;
 pub use noise::{noise, noise_floor};
 use words::count;
@@ -32,6 +33,11 @@ pub fn answer(run: &Run) -> String {
 /// Returns a cell of the load that the answer is about, if it is one of an architecture.
 pub fn load_point(run: &Run) -> Option<&Cell> {
     clients::load_point(run)
+}
+
+/// Returns the quantity in which the answer compares the subjects at its load.
+pub fn basis(run: &Run) -> Basis {
+    clients::basis(run)
 }
 
 /// Returns the number of a run's answer; `None` for a comparison of client libraries, which has

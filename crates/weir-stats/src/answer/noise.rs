@@ -170,6 +170,8 @@ pub fn noise(run: &Run) -> String {
     let metric = metric(run);
     let smallest = smallest_difference(run);
     let lead = match floor {
+        // The answer states it.
+        _ if own.is_some() && run.libraries.is_none() => "Noise: as stated above".to_owned(),
         Some(floor) => format!(
             "Noise: in the A/A test of {} two identical subjects differed by {} in {}",
             floor.started_utc.split('T').next().unwrap_or_default(),
@@ -466,7 +468,15 @@ mod tests {
 
     #[test]
     fn sentence_has_floor_and_smallest_difference() {
-        let with_test = noise(&run(["A", "A again"], 1.04, 2));
+        let test = run(["A", "A again"], 1.04, 2);
+        let of_test = noise(&test);
+        let text = "Noise: as stated above; this run can detect differences in CPU time per \
+                    delivery above ";
+        assert!(of_test.starts_with(text), "{of_test}");
+        let with_test = noise(&Run {
+            aa_test: noise_floor(&test),
+            ..run(["A", "B"], 1.04, 3)
+        });
         assert!(
             with_test.starts_with(
                 "Noise: in the A/A test of 2026-11-22 two identical subjects differed by 4.0 % in \
