@@ -43,6 +43,30 @@ pub struct Revocation {
     pub expires_ms: u64,
 }
 
+impl Revocation {
+    /// Returns `true` if the token of this identity is revoked by the entry.
+    pub fn covers(&self, identity: &UserIdentity) -> bool {
+        match &self.key {
+            RevocationKey::Token { issuer, jti } => {
+                **issuer == *identity.issuer() && identity.token_id() == Some(jti)
+            }
+            RevocationKey::User { issuer, user } => {
+                **issuer == *identity.issuer()
+                    && **user == *identity.user()
+                    && self.is_before(identity)
+            }
+        }
+    }
+
+    /// Returns `true` if the token was issued before the time of the entry, or has no time of
+    /// issue.
+    fn is_before(&self, identity: &UserIdentity) -> bool {
+        let issued_ms = identity.issued_ms();
+        let before = |before_ms| issued_ms.is_none_or(|issued_ms| issued_ms < before_ms);
+        self.issued_before_ms.is_some_and(before)
+    }
+}
+
 /// Error in a revocation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe variants and fields
@@ -114,12 +138,7 @@ impl Revocations {
         }
         let user = identity.user().into();
         let entry = self.entries.get(&RevocationKey::User { issuer, user });
-        let before_ms = entry.and_then(|entry| entry.issued_before_ms);
-        before_ms.is_some_and(|before_ms| {
-            identity
-                .issued_ms()
-                .is_none_or(|issued_ms| issued_ms < before_ms)
-        })
+        entry.is_some_and(|entry| entry.is_before(identity))
     }
 
     /// Returns the revocations, in no order.
@@ -220,6 +239,20 @@ mod tests {
         assert!(list.remove(&user(1).key));
         assert!(!list.remove(&user(1).key));
         assert!(!list.is_revoked(&identity("i", None, Some(1))));
+    }
+
+    #[test]
+    fn entry_covers_what_list_revokes() {
+        for entry in [token("t"), user(500)] {
+            let mut list = Revocations::new(1);
+            list.insert(entry.clone()).unwrap();
+            for issuer in ["i", "other"] {
+                for (jti, issued_ms) in [(None, None), (Some("t"), Some(500)), (None, Some(499))] {
+                    let identity = identity(issuer, jti, issued_ms);
+                    assert_eq!(entry.covers(&identity), list.is_revoked(&identity));
+                }
+            }
+        }
     }
 
     #[test]

@@ -287,7 +287,7 @@ fn first_matching_session_rule_applies() {
     let first = |claims: Value| {
         let claims = self::claims(claims);
         let rule = SessionRule::first(&rules, &claims).unwrap();
-        rule.map(|rule| rule.name.to_string())
+        rule.map(|place| rules[place].name.to_string())
     };
     assert_eq!(
         first(json!({"age": 18, "active": true})).as_deref(),

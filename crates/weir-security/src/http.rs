@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::crypto::aws_lc_rs;
 use thiserror::Error;
-use ureq::http::{Method, Request, Uri};
+use ureq::http::{HeaderMap, Method, Request, Uri};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Proxy};
 
@@ -21,11 +21,66 @@ pub enum HttpError {
     Url { url: String },
     #[error("no response from {server}: {reason}")]
     Request { server: String, reason: String },
+    #[error("{url} has status {status}")]
+    Status { url: String, status: u16 },
     #[error("authorities for {server}: {error}")]
     Roots {
         server: String,
         error: Box<StoreError>,
     },
+}
+
+/// Document that a web server has sent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Content.
+    pub body: Vec<u8>,
+    /// Value of `Cache-Control: max-age` (RFC 9111).
+    pub max_age: Option<Duration>,
+}
+
+/// Fetches a document of at most `bytes_max` bytes. Follows no redirect; every status except 200 is
+/// an error. The proxy of the environment is used for HTTPS only.
+///
+/// # Errors
+/// Returns an error if there is no valid response within `timeout`.
+pub fn fetch_document(
+    url: &str,
+    timeout: Duration,
+    bytes_max: u64,
+    roots: &Roots,
+) -> Result<Document, HttpError> {
+    let request = HttpRequest {
+        method: "GET",
+        url,
+        headers: &[("accept", "application/json")],
+        body: None,
+        timeout,
+        proxy: url.starts_with("https:"),
+    };
+    let (response, headers) = exchange(&request, bytes_max, roots)?;
+    if response.status != 200 {
+        return Err(HttpError::Status {
+            url: shown(url),
+            status: response.status,
+        });
+    }
+    let mut directives = headers
+        .get_all("cache-control")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    let max_age = directives.find_map(|one| one.trim().strip_prefix("max-age=")?.parse().ok());
+    Ok(Document {
+        body: response.body,
+        max_age: max_age.map(Duration::from_secs),
+    })
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Document({} bytes)", self.body.len())
+    }
 }
 
 /// Response of a server.
@@ -59,6 +114,14 @@ pub(crate) struct HttpRequest<'a> {
 
 /// Sends a request and returns the response, whatever its status is.
 pub(crate) fn send(request: &HttpRequest<'_>, roots: &Roots) -> Result<HttpResponse, HttpError> {
+    exchange(request, BODY_BYTES_MAX, roots).map(|(response, _)| response)
+}
+
+fn exchange(
+    request: &HttpRequest<'_>,
+    bytes_max: u64,
+    roots: &Roots,
+) -> Result<(HttpResponse, HeaderMap), HttpError> {
     let invalid = || HttpError::Url {
         url: shown(request.url),
     };
@@ -83,11 +146,12 @@ pub(crate) fn send(request: &HttpRequest<'_>, roots: &Roots) -> Result<HttpRespo
     let response = response.map_err(|error| failed(error.to_string()))?;
     let mut response = response.map_err(|error| failed(error.to_string()))?;
     let status = response.status().as_u16();
-    let body = response.body_mut().with_config().limit(BODY_BYTES_MAX);
+    let headers = std::mem::take(response.headers_mut());
+    let body = response.body_mut().with_config().limit(bytes_max);
     let body = body
         .read_to_vec()
         .map_err(|error| failed(error.to_string()))?;
-    Ok(HttpResponse { status, body })
+    Ok((HttpResponse { status, body }, headers))
 }
 
 fn agent(

@@ -10,7 +10,7 @@ mod settings;
 mod stores;
 mod tokens;
 
-pub use http::HttpError;
+pub use http::{Document, HttpError, fetch_document};
 pub use secret::Secret;
 pub use settings::ciphers;
 pub use settings::{

@@ -39,8 +39,19 @@ pub struct AuthConfig {
     pub tenant_claim: Option<ClaimPath>,
     /// Allowed difference of clocks. Default: 30 s.
     pub skew_ms: u64,
+    /// Topic that shares revocations between gateways.
+    pub revocations: Option<RevocationTopic>,
     /// Issuers of tokens.
     pub issuers: Vec<IssuerConfig>,
+}
+
+/// Kafka topic with revocations, compacted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevocationTopic {
+    /// Name of the Kafka connection whose brokers have the topic.
+    pub connection: Box<str>,
+    /// Name of the topic.
+    pub topic: Box<str>,
 }
 
 /// Where the keys of an issuer are.
@@ -69,6 +80,9 @@ pub struct IssuerConfig {
     pub algorithms: AlgorithmSet,
     /// Where its keys are.
     pub keys: KeyLocation,
+    /// File with the authorities that sign the certificate of the issuer's server; `None`, the
+    /// default, for those of the machine.
+    pub ca_file: Option<Box<str>>,
     /// Only tokens of the type `at+jwt` are accepted. Default: also `JWT` and none.
     pub strict_type: bool,
     /// When keys are fetched. Default: every 10 minutes; old ones are used for 24 hours.
@@ -99,8 +113,22 @@ impl AuthConfig {
                 .map(|text| path("tenant_claim", text))
                 .transpose()?,
             skew_ms: duration_ms("skew", raw.skew.as_deref(), 30_000, (0, SKEW_MS_MAX))?,
+            revocations: revocations(raw)?,
             issuers,
         })
+    }
+}
+
+fn revocations(raw: &RawAuth) -> Result<Option<RevocationTopic>, AuthConfigError> {
+    let Some(raw) = &raw.revocations else {
+        return Ok(None);
+    };
+    match raw.connection.is_empty() || raw.topic.is_empty() {
+        true => Err(AuthConfigError::Revocations),
+        false => Ok(Some(RevocationTopic {
+            connection: raw.connection.as_str().into(),
+            topic: raw.topic.as_str().into(),
+        })),
     }
 }
 
@@ -178,6 +206,7 @@ impl IssuerConfig {
             audience: audience.iter().map(|text| text.as_str().into()).collect(),
             algorithms: algorithms(raw, &keys)?,
             keys,
+            ca_file: raw.ca_file.as_deref().map(Into::into),
             strict_type: raw.strict_type,
             rotation: RotationLimits {
                 refresh_ms: duration_ms("refresh", refresh, default.refresh_ms, (60_000, hour_ms))?,

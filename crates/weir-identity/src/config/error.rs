@@ -28,6 +28,8 @@ pub enum AuthConfigError {
         value: String,
         range: &'static str,
     },
+    #[error("revocations: connection and topic must not be empty")]
+    Revocations,
     #[error("an issuer has no name; set issuer to the claim \"iss\" of its tokens")]
     NoIssuerName,
     #[error("issuer \"{0}\" is configured twice")]
@@ -104,4 +106,8 @@ pub enum RuleConfigError {
         "rule \"{rule}\": key = \"{key}\": write {{sequence}} or {{claims.PATH}}, or leave it out"
     )]
     MessageKey { rule: String, key: String },
+    #[error("rule \"{rule}\": end_oldest needs max_sessions")]
+    EndOldest { rule: String },
+    #[error("rule \"{rule}\": per_user.sessions is max_sessions; write one of them")]
+    TwoSessions { rule: String },
 }

@@ -9,7 +9,7 @@ mod pattern;
 mod raw;
 mod rule;
 
-pub use auth::{AuthConfig, IssuerConfig, KeyLocation, TokenSource};
+pub use auth::{AuthConfig, IssuerConfig, KeyLocation, RevocationTopic, TokenSource};
 pub use error::{AuthConfigError, RuleConfigError};
 pub use message::{
     MessageDestination, MessageKey, MessageRule, SequencePattern, TOKEN_REFRESH_SEQUENCE,
@@ -17,4 +17,6 @@ pub use message::{
 pub(crate) use pattern::is_nameable;
 pub use pattern::{ItemPattern, PatternError, ValuePattern};
 pub use raw::{RawAuth, RawAuthorize, RawIssuer, RawMessage, RawSessionRule};
-pub use rule::{Condition, ItemRule, RecordFilter, RuleEffect, SessionRule, SnapshotRule};
+pub use rule::{
+    Condition, ItemRule, RecordFilter, RuleEffect, SessionRule, SharedLimits, SnapshotRule,
+};

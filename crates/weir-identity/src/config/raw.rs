@@ -39,7 +39,16 @@ pub struct RawAuth {
     pub(super) user_claim: Option<String>,
     pub(super) tenant_claim: Option<String>,
     pub(super) skew: Option<String>,
+    pub(super) revocations: Option<RawRevocations>,
     pub(super) issuer: Vec<RawIssuer>,
+}
+
+/// The section `[auth.revocations]`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRevocations {
+    pub(super) connection: String,
+    pub(super) topic: String,
 }
 
 /// A section `[[auth.issuer]]`.
@@ -54,6 +63,7 @@ pub struct RawIssuer {
     pub(super) jwks_file: Option<String>,
     pub(super) pem_file: Option<String>,
     pub(super) secret_file: Option<String>,
+    pub(super) ca_file: Option<String>,
     pub(super) strict_type: bool,
     pub(super) refresh: Option<String>,
     pub(super) max_stale: Option<String>,
@@ -94,6 +104,19 @@ pub struct RawSessionRule {
     pub(super) max_sessions: Option<u32>,
     pub(super) max_subscriptions: Option<u32>,
     pub(super) max_age: Option<String>,
+    pub(super) end_oldest: bool,
+    pub(super) per_user: RawSharedLimits,
+    pub(super) per_tenant: RawSharedLimits,
+}
+
+/// Limits that sessions share.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawSharedLimits {
+    pub(super) sessions: Option<u32>,
+    pub(super) subscriptions: Option<u32>,
+    pub(super) requests_per_second: Option<f64>,
+    pub(super) bandwidth: Option<f64>,
 }
 
 /// A section `[[message]]`.

@@ -7,7 +7,9 @@ use weir_formats::expression::Expression;
 use super::duration::parse_ms;
 use super::error::RuleConfigError;
 use super::pattern::{ItemPattern, parse_placeholder};
-use super::raw::{OneOrMany, RawAuthorize, RawScalar, RawSessionRule, RawSnapshot};
+use super::raw::{
+    OneOrMany, RawAuthorize, RawScalar, RawSessionRule, RawSharedLimits, RawSnapshot,
+};
 use crate::claims::{ClaimPath, Claims, TooManyValues};
 use crate::modes::{ItemMode, ItemModes};
 
@@ -87,12 +89,45 @@ pub struct SessionRule {
     pub conditions: Vec<Condition>,
     /// Highest bandwidth, in kbit/s.
     pub bandwidth_max_kbps: Option<f64>,
-    /// Most sessions of a user.
-    pub sessions_max: Option<u32>,
     /// Most subscriptions of a session.
     pub subscriptions_max: Option<u32>,
     /// Longest life of a session, in milliseconds.
     pub age_max_ms: Option<u64>,
+    /// A session above the limit of its user ends the oldest one, instead of being rejected.
+    pub end_oldest: bool,
+    /// Limits of all sessions of a user.
+    pub per_user: SharedLimits,
+    /// Limits of all sessions of a tenant.
+    pub per_tenant: SharedLimits,
+}
+
+/// Limits that the sessions of a user or tenant share; `None` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SharedLimits {
+    /// Most sessions.
+    pub sessions_max: Option<u32>,
+    /// Most subscriptions.
+    pub subscriptions_max: Option<u32>,
+    /// Most requests per second.
+    pub requests_per_second: Option<f64>,
+    /// Highest bandwidth, in kbit/s.
+    pub bandwidth_max_kbps: Option<f64>,
+}
+
+impl SharedLimits {
+    /// Returns `true` if nothing is limited.
+    pub fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn new(rule: &str, raw: &RawSharedLimits) -> Result<Self, RuleConfigError> {
+        Ok(Self {
+            sessions_max: raw.sessions,
+            subscriptions_max: raw.subscriptions,
+            requests_per_second: positive(rule, "requests_per_second", raw.requests_per_second)?,
+            bandwidth_max_kbps: positive(rule, "bandwidth", raw.bandwidth)?,
+        })
+    }
 }
 
 impl Condition {
@@ -289,14 +324,11 @@ impl SessionRule {
         raw.iter().map(Self::new).collect()
     }
 
-    /// Returns the rule that applies: the first one whose conditions are met.
-    pub fn first<'a>(
-        rules: &'a [Self],
-        claims: &Claims,
-    ) -> Result<Option<&'a Self>, TooManyValues> {
-        for rule in rules {
+    /// Returns the position of the rule that applies: the first one whose conditions are met.
+    pub fn first(rules: &[Self], claims: &Claims) -> Result<Option<usize>, TooManyValues> {
+        for (place, rule) in rules.iter().enumerate() {
             if all_met(&rule.conditions, claims)? {
-                return Ok(Some(rule));
+                return Ok(Some(place));
             }
         }
         Ok(None)
@@ -315,12 +347,24 @@ impl SessionRule {
             name: raw.name.as_str().into(),
             conditions: conditions(&raw.name, &raw.when)?,
             bandwidth_max_kbps: bandwidth,
-            sessions_max: raw.max_sessions,
             subscriptions_max: raw.max_subscriptions,
             age_max_ms: age.transpose()?,
+            end_oldest: raw.end_oldest,
+            per_user: SharedLimits {
+                sessions_max: raw.max_sessions.or(raw.per_user.sessions),
+                ..SharedLimits::new(&raw.name, &raw.per_user)?
+            },
+            per_tenant: SharedLimits::new(&raw.name, &raw.per_tenant)?,
         };
-        let counts = found.sessions_max.is_some() || found.subscriptions_max.is_some();
-        match counts || bandwidth.is_some() || found.age_max_ms.is_some() {
+        if raw.max_sessions.is_some() && raw.per_user.sessions.is_some() {
+            return Err(RuleConfigError::TwoSessions { rule: rule() });
+        }
+        if found.end_oldest && found.per_user.sessions_max.is_none() {
+            return Err(RuleConfigError::EndOldest { rule: rule() });
+        }
+        let own = found.subscriptions_max.is_some() || found.age_max_ms.is_some();
+        let shared = !found.per_user.is_unlimited() || !found.per_tenant.is_unlimited();
+        match own || shared || bandwidth.is_some() {
             true => Ok(found),
             false => Err(RuleConfigError::NoLimit { rule: rule() }),
         }

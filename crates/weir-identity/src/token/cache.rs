@@ -85,7 +85,7 @@ mod tests {
 
     fn verified() -> Arc<VerifiedToken> {
         Arc::new(VerifiedToken {
-            identity: UserIdentity::anonymous(),
+            identity: UserIdentity::anonymous().into(),
             claims: Claims::default(),
         })
     }

@@ -17,7 +17,7 @@ use crate::revocation::Revocations;
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerifiedToken {
     /// Issuer, user and validity.
-    pub identity: UserIdentity,
+    pub identity: Arc<UserIdentity>,
     /// Claims, for rules.
     pub claims: Claims,
 }
@@ -160,7 +160,10 @@ impl TokenVerifier {
         let identity = UserIdentity::new(Arc::clone(&issuer.issuer), AuthMethod::Jwt, parts);
         let identity = identity.ok_or(TokenError::User)?;
         claims.set_identity(&identity);
-        Ok(VerifiedToken { identity, claims })
+        Ok(VerifiedToken {
+            identity: Arc::new(identity),
+            claims,
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustls_pki_types::CertificateDer;
 
 use super::error::StoreError;
-use super::{pem, read_file};
+use super::{StoreFormat, StorePasswords, pem, read_file, read_trusted};
 
 /// Trusted authorities.
 #[derive(Clone, PartialEq, Eq)]
@@ -19,6 +19,15 @@ pub enum Roots {
 }
 
 impl Roots {
+    /// Reads a PEM file with at least one certificate.
+    ///
+    /// # Errors
+    /// The file cannot be read or has no valid certificate.
+    pub fn from_pem_file(path: &Path) -> Result<Self, StoreError> {
+        let (format, passwords) = (Some(StoreFormat::Pem), NO_PASSWORDS);
+        read_trusted(&read_file(path)?, format, passwords).map(Self::Certificates)
+    }
+
     /// Returns the certificates; reads those of the machine from where OpenSSL looks for them:
     /// the file in `SSL_CERT_FILE`, or else the usual places of Linux distributions.
     ///
@@ -63,3 +72,10 @@ const FILES: [&str; 4] = [
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
+
+/// PEM files of certificates need no password.
+const NO_PASSWORDS: StorePasswords<'static> = StorePasswords {
+    store: None,
+    key: None,
+    property: "",
+};
