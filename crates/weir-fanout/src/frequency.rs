@@ -18,6 +18,8 @@ pub struct FrequencyLimit {
     pub(crate) buffer: usize,
     /// Updates per second and item; `None` if unlimited.
     pub frequency: Option<f64>,
+    /// Highest frequency that the client may request.
+    pub frequency_max: Option<f64>,
     /// Timers by position; empty until the first limited update.
     items: Vec<ItemTimers>,
 }
@@ -58,7 +60,8 @@ impl<'a> FrequencyScope<'a> {
 
 impl FrequencyLimit {
     /// Returns the limits that a subscription request contains, if they differ from the default.
-    pub fn of(add: &Add<'_>) -> Option<Box<Self>> {
+    /// The request respects `frequency_max`.
+    pub fn of(add: &Add<'_>, frequency_max: Option<f64>) -> Option<Box<Self>> {
         let buffer = match add.requested_buffer_size {
             Some(BufferSize::Limited(most)) => most as usize,
             Some(BufferSize::Unlimited) => usize::MAX,
@@ -73,6 +76,7 @@ impl FrequencyLimit {
             Box::new(Self {
                 buffer,
                 frequency,
+                frequency_max,
                 items: Vec::new(),
             })
         })

@@ -64,6 +64,11 @@ impl ItemTable {
         self.items.len()
     }
 
+    /// Returns the name of the item in a slot.
+    pub fn name(&self, slot: u32) -> Option<&ItemName> {
+        self.items.get(slot as usize).map(|item| &item.name)
+    }
+
     pub(crate) fn at_mut(&mut self, slot: u32) -> Option<&mut Item> {
         self.items.get_mut(slot as usize)
     }

@@ -13,6 +13,8 @@ use weir_mapping::{
 /// that is not mapped and therefore stays null.
 #[derive(Debug)]
 pub struct FieldSchema {
+    /// Names as requested, separated by white space.
+    text: Box<str>,
     fields: SmallVec<[Option<u16>; 8]>,
     wanted: FieldSet,
     /// Positions, from 1, of the fields `key` and `command` of a schema for mode COMMAND.
@@ -31,6 +33,7 @@ impl FieldSchema {
         // The caller has checked that there is room for the names.
         let dynamic = mapping.use_dynamic_fields(split_fields(schema));
         Self {
+            text: schema.into(),
             _dynamic: dynamic.unwrap_or_default(),
             ..Self::of(split_fields(schema).map(index))
         }
@@ -57,11 +60,17 @@ impl FieldSchema {
         let fields: SmallVec<[Option<u16>; 8]> = fields.into_iter().collect();
         let mapped = fields.iter().flatten().map(|index| usize::from(*index));
         Self {
+            text: Box::default(),
             wanted: mapped.collect(),
             fields,
             command: None,
             _dynamic: Vec::new(),
         }
+    }
+
+    /// Returns the names of the fields.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        split_fields(&self.text)
     }
 
     pub(crate) fn wanted(&self) -> &FieldSet {

@@ -47,6 +47,14 @@ impl MetricSources {
             let error = error.map_or_else(String::new, |error| format!(": {error}"));
             text.push_str(&format!("connection {name}: {word}{error}\n"));
         }
+        for issuer in self
+            .auth
+            .iter()
+            .flat_map(|auth| auth.issuers_without_keys())
+        {
+            all = false;
+            text.push_str(&format!("issuer {issuer}: no keys\n"));
+        }
         (all, text)
     }
 }

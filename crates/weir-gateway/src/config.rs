@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
-use weir_identity::config::RawMessage;
+use toml::Spanned;
+use weir_identity::config::{RawAuth, RawAuthorize, RawMessage, RawSessionRule};
 use weir_mapping::{
     ConfigReport, ConfigSource, ConnectionConfig, Location, Note, Parameter, ParseOptions,
     Severity, SnapshotMode,
@@ -19,6 +20,7 @@ use crate::admission::Origins;
 pub use crate::admission::PerAddress;
 pub use crate::audit::AuditConfig;
 use crate::audit::RawAudit;
+use crate::auth::{AccessConfig, RawAccess};
 use crate::cluster::{ClientProperties, Cluster, KafkaTable};
 use crate::compression::CompressionConfig;
 use crate::config_files::{missing_files, missing_log_file, unusable_schemas};
@@ -71,6 +73,8 @@ pub struct GatewayConfig {
     /// Compression of WebSocket messages; default off.
     pub compression: CompressionConfig,
     pub(crate) allowed_origins: Origins,
+    /// Identities of clients and what they may do; `None`: every client may do everything.
+    pub access: Option<AccessConfig>,
     /// Item that configures the client simulator of Lightstreamer's load test; `None`: not served.
     pub simulator: Option<SimulatorConfig>,
     /// Rules and limits of client messages; without rules, all are refused.
@@ -188,6 +192,12 @@ struct RawFile {
     kafka: KafkaTable,
     schema_registry: SchemaRegistryConfig,
     connection: toml::Table,
+    auth: Option<Spanned<RawAuth>>,
+    authorize: Vec<Spanned<RawAuthorize>>,
+    session_rule: Vec<Spanned<RawSessionRule>>,
+    /// The file itself, for line numbers.
+    #[serde(skip)]
+    text: String,
 }
 
 fn control_link<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
@@ -262,6 +272,7 @@ impl GatewayConfig {
             return Err(error);
         }
         let names: Vec<&str> = connections.iter().map(|one| one.name.as_str()).collect();
+        let access = access(&mut raw, &names, file)?;
         let kafka = raw.kafka.check_names(&names);
         kafka.map_err(|error| error.in_file(file.display()))?;
         let usable: Vec<_> = connections
@@ -296,7 +307,7 @@ impl GatewayConfig {
             overrides,
             (connections, clusters, registries),
             (tls, admin, audit),
-            (diffs, messages),
+            (diffs, messages, access),
             notes,
         )
         .map_err(at)
@@ -308,7 +319,7 @@ impl GatewayConfig {
         overrides: &CliOverrides,
         (connections, clusters, registries): ConnectionParts,
         (tls, admin, audit): (Option<TlsFiles>, AdminConfig, Option<AuditConfig>),
-        (diffs, messages): (DiffConfig, MessageConfig),
+        (diffs, messages, access): (DiffConfig, MessageConfig, Option<AccessConfig>),
         notes: Vec<Note>,
     ) -> Result<Self, InvalidConfig> {
         let listen = overrides.listen.or(raw.listen).unwrap_or(DEFAULT_LISTEN);
@@ -330,6 +341,7 @@ impl GatewayConfig {
             unknown_names: raw.unknown_names,
             compression: raw.compression,
             allowed_origins: raw.allowed_origins,
+            access,
             simulator: raw.simulator,
             messages,
             last_values: raw.last_values,
@@ -360,6 +372,38 @@ impl GatewayConfig {
         }
         Ok(config)
     }
+}
+
+/// Checks the sections on identities and rules.
+fn access(
+    raw: &mut RawFile,
+    connections: &[&str],
+    file: &Path,
+) -> Result<Option<AccessConfig>, GatewayError> {
+    let sections = RawAccess {
+        auth: raw.auth.take(),
+        authorize: std::mem::take(&mut raw.authorize),
+        session_rule: std::mem::take(&mut raw.session_rule),
+    };
+    let dir = file.parent().unwrap_or_else(|| Path::new(""));
+    AccessConfig::new(sections, connections, dir).map_err(|error| {
+        let line = error
+            .span
+            .clone()
+            .map(|span| line_of(&raw.text, span.start).0);
+        GatewayError::Config {
+            at: in_file(file.display(), line),
+            reason: error.to_string(),
+        }
+    })
+}
+
+/// Returns the line at a place of a text, from 1, and its content.
+fn line_of(text: &str, start: usize) -> (u32, &str) {
+    let before = text.get(..start).unwrap_or_default();
+    let index = before.matches('\n').count();
+    let written = text.lines().nth(index).unwrap_or_default().trim();
+    (1 + index as u32, written)
 }
 
 /// Returns the value, or the default after an error.
@@ -462,17 +506,17 @@ fn read(path: &Path) -> Result<String, GatewayError> {
 
 fn read_toml(path: &Path) -> Result<RawFile, GatewayError> {
     let text = read(path)?;
-    toml::from_str(&text).map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start);
-        let before = text.get(..start).unwrap_or_default();
-        let index = before.matches('\n').count();
-        let written = text.lines().nth(index).unwrap_or_default().trim();
+    let raw: Result<RawFile, _> = toml::from_str(&text);
+    let mut raw = raw.map_err(|error| {
+        let (line, written) = line_of(&text, error.span().map_or(0, |span| span.start));
         let message = error.message().replace('\n', "; ");
         GatewayError::Config {
-            at: in_file(path.display(), Some(1 + index as u32)),
+            at: in_file(path.display(), Some(line)),
             reason: format!("{written}: {message}"),
         }
-    })
+    })?;
+    raw.text = text;
+    Ok(raw)
 }
 
 fn note(severity: Severity, file: &Path, line: Option<u32>, text: String) -> Note {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use weir_identity::audit::{AuditEvent, AuditOutcome};
+use weir_identity::{Revocation, RevocationError, RevocationKey};
 use weir_mapping::ConnectionConfig;
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
@@ -23,6 +24,7 @@ use weir_tlcp::server::SessionConfig;
 use crate::admin::GatewayPages;
 use crate::admission::Admission;
 use crate::audit::AuditLog;
+use crate::auth::Authenticator;
 use crate::cluster::Cluster;
 use crate::config::GatewayConfig;
 use crate::connection::KafkaConnection;
@@ -49,6 +51,8 @@ const DRAIN_POST_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time for threads to end after their last deadline.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Maximum wait for a shard's inbox after a change of keys or revocations.
+const ACCESS_POST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum wait at shutdown for updates that were already read.
 const LAST_POST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -67,6 +71,7 @@ pub struct Gateway {
     audit: Option<Arc<AuditLog>>,
     /// Writer of the audit log, which ends last.
     audit_writer: Option<JoinHandle<()>>,
+    auth: Option<Arc<Authenticator>>,
     /// Monitors the shards while the gateway exists.
     _watchdog: Watchdog,
     /// Dropped to stop the memory monitor.
@@ -107,6 +112,7 @@ impl Gateway {
             admission: Arc::clone(&shared.guard),
             audit: audit.clone(),
             messages: shared.messages.clone(),
+            auth: shared.auth.clone(),
         };
         let mut threads = start_shards(shards)?;
         let stop_ingest = Arc::new(AtomicBool::new(false));
@@ -116,6 +122,7 @@ impl Gateway {
         let (ingest, posted): (Vec<_>, _) = ingest.into_iter().chain(writers).unzip();
         threads.extend(ingest);
         let (stop_watch, stopped) = crossbeam_channel::bounded(0);
+        start_auth(&shared, &inboxes, &stopped)?;
         let watched = Arc::clone(&shared.guard);
         let watch = move || memory_watch::watch(&watched, &meter, &stopped);
         threads.push(spawn("memory", watch)?);
@@ -154,6 +161,7 @@ impl Gateway {
             certificates,
             audit,
             audit_writer,
+            auth: shared.auth.clone(),
             _watchdog: watchdog,
             stop_watch,
             stop_ingest,
@@ -189,7 +197,8 @@ impl Gateway {
 
     /// Returns `true` if every enabled connection delivers what is produced from now on.
     pub fn ready(&self) -> bool {
-        self.unready_connections().is_empty()
+        let lacks_keys = |auth: &Arc<Authenticator>| !auth.issuers_without_keys().is_empty();
+        self.unready_connections().is_empty() && !self.auth.iter().any(lacks_keys)
     }
 
     /// Returns the connections that are not ready, with their last errors.
@@ -198,6 +207,28 @@ impl Gateway {
         let waiting = all.filter(|one| one.config.enabled && !one.state.ready());
         let named = waiting.map(|one| (one.config.name.clone(), one.state.error()));
         named.collect()
+    }
+
+    /// Revokes tokens and ends the sessions that they have opened.
+    ///
+    /// # Errors
+    /// The entry is invalid, or too many are stored.
+    pub fn revoke(&self, entry: Revocation) -> Result<(), RevocationError> {
+        self.auth.as_ref().map_or(Ok(()), |auth| auth.revoke(entry))
+    }
+
+    /// Removes a revocation. Returns `false` if there was none.
+    pub fn withdraw_revocation(&self, key: &RevocationKey) -> bool {
+        self.auth
+            .as_ref()
+            .is_some_and(|auth| auth.withdraw_revocation(key))
+    }
+
+    /// Returns the revocations whose tokens have not expired at `unix_ms`.
+    pub fn revocations(&self, unix_ms: u64) -> Vec<Revocation> {
+        self.auth
+            .as_ref()
+            .map_or_else(Vec::new, |auth| auth.revocations(unix_ms))
     }
 
     /// Stops reading, delivers the updates already read, ends all sessions and all threads.
@@ -323,11 +354,37 @@ fn start_message_writers(
     messages::start(queues, messages, &shared.connections, wakers, stop)
 }
 
+/// Starts fetching keys. Changes go to all shards.
+fn start_auth(
+    shared: &ShardContext,
+    inboxes: &[MailboxSender<ShardEvent>],
+    stopped: &Receiver<()>,
+) -> std::io::Result<()> {
+    let Some(auth) = &shared.auth else {
+        return Ok(());
+    };
+    let inboxes = inboxes.to_vec();
+    auth.start(stopped, move |change| {
+        for inbox in &inboxes {
+            let event = ShardEvent::Access(change.clone());
+            // A shard that accepts nothing for so long is reported by the watchdog.
+            let _ = inbox.post(event, ACCESS_POST_TIMEOUT);
+        }
+    })
+}
+
 fn shard_context(
     config: &mut GatewayConfig,
     audit: Option<Arc<AuditLog>>,
     messages: Option<Arc<Messages>>,
 ) -> ShardContext {
+    let access = config.access.take();
+    let names: Vec<&str> = config
+        .connections
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    let auth = access.map(|access| Arc::new(Authenticator::new(access, &names)));
     let connect = |((connection, cluster), registry): ((ConnectionConfig, Cluster), _)| {
         let diffs = config.diffs.of(&connection.name);
         Arc::new(KafkaConnection::new(connection, cluster, registry, diffs))
@@ -349,6 +406,7 @@ fn shard_context(
             control_link: config.control_link.take().map(Into::into),
             ..SessionConfig::default()
         },
+        auth,
         limits,
         unknown_names: config.unknown_names,
         simulator: config.simulator.take(),

@@ -8,6 +8,7 @@
 mod admin;
 mod admission;
 mod audit;
+pub mod auth;
 mod bounds;
 mod cluster;
 pub mod compression;

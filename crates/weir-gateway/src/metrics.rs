@@ -4,6 +4,7 @@
 //! own atomics, and a scrape sums them. No label contains an item name, because the number of items
 //! is unbounded.
 
+mod auth;
 mod histogram;
 mod messages;
 mod scrape;

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::admission::{Admission, AdmissionLimit};
 use crate::audit::AuditLog;
+use crate::auth::Authenticator;
 use crate::connection::KafkaConnection;
 use crate::counters::UNKNOWN;
 use crate::latency::AgeHistogram;
@@ -35,6 +36,7 @@ pub(crate) struct MetricSources {
     pub(crate) audit: Option<Arc<AuditLog>>,
     /// `None` without rules for client messages.
     pub(crate) messages: Option<Arc<Messages>>,
+    pub(crate) auth: Option<Arc<Authenticator>>,
 }
 
 impl MetricSources {
@@ -129,6 +131,9 @@ impl Collector for MetricSources {
         }
         if let Some(sources) = &self.messages {
             messages::encode(sources, &mut encoder)?;
+        }
+        if let Some(auth) = &self.auth {
+            super::auth::encode(auth, &mut encoder)?;
         }
         if let Some(tls) = &self.tls {
             for metric in TLS_METRICS {

@@ -12,6 +12,7 @@ use super::placement::Placement;
 use super::session::AdapterSet;
 use crate::admission::Admission;
 use crate::audit::AuditLog;
+use crate::auth::Authenticator;
 use crate::compression::CompressionConfig;
 use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;
@@ -31,6 +32,8 @@ pub(crate) struct ShardContext {
     /// `None`: no audit log is written.
     pub(crate) audit: Option<Arc<AuditLog>>,
     pub(crate) handles: SessionHandles,
+    /// `None`: clients are not identified and may do everything.
+    pub(crate) auth: Option<Arc<Authenticator>>,
     pub(crate) simulator: Option<SimulatorConfig>,
     /// `None`: client messages are refused.
     pub(crate) messages: Option<Arc<Messages>>,

@@ -90,7 +90,14 @@ impl Shard {
             } => {
                 let mut line = Vec::new();
                 if let Some(entry) = self.clients.sessions.get_mut(key) {
-                    entry.core.set_bandwidth(*wanted);
+                    let auth = self
+                        .clients
+                        .shared
+                        .auth
+                        .as_ref()
+                        .zip(entry.access.as_deref());
+                    let granted = auth.map(|(auth, access)| auth.bandwidth(access, *wanted));
+                    entry.core.set_bandwidth(granted.unwrap_or(*wanted));
                     entry.limit_bandwidth(wire.now_ms());
                     entry.core.write_cons(&mut line);
                 }

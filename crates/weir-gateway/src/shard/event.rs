@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use weir_fanout::{HistoryBackfill, ItemKey, RowBackfill};
+use weir_identity::UserIdentity;
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::server::Detached;
 use weir_tlcp::request::{BindSession, CreateSession, Request, SessionRef};
 
+use super::credentials::Client;
 use super::dialect::Dialect;
 use super::responses::RequestTransport;
 use super::visit::Visit;
+use crate::auth::{AccessChange, ConnectionCredentials};
 
 /// Event posted to a shard by an ingest worker, another shard or the main thread.
 #[derive(Debug)]
@@ -46,7 +49,15 @@ pub(crate) enum ShardEvent {
     /// There are results of client messages. They are reported at the end of the iteration.
     MessageResults,
     /// End of a session of this shard that its client has replaced.
-    DiscardSession(SessionRef<'static>),
+    /// `by` is the client of the new session.
+    DiscardSession {
+        id: SessionRef<'static>,
+        by: Client,
+    },
+    /// Keys or revocations have changed.
+    Access(AccessChange),
+    /// End of the session with this key, which a newer one of its user replaces.
+    Replaced(u64),
     /// Request of session administration.
     Visit(Box<Visit>),
     /// End of all sessions, spread over `spread_ms`. The shard stops at most `within_ms` later.
@@ -62,6 +73,8 @@ pub(crate) struct ForwardedRequests {
     pub(super) forward_id: u64,
     pub(super) part: usize,
     pub(super) transport: RequestTransport,
+    /// Client whose credentials the connection has.
+    pub(super) client: Option<Arc<UserIdentity>>,
     pub(super) requests: Vec<Request<'static>>,
 }
 
@@ -75,7 +88,7 @@ pub(crate) struct ForwardedResponse {
 /// A request that makes a connection the stream connection of a session.
 #[derive(Debug)]
 pub(crate) enum StreamRequest {
-    Create(CreateSession<'static>),
+    Create(CreateSession<'static>, Client),
     Bind(BindSession<'static>),
 }
 
@@ -85,4 +98,5 @@ pub(crate) struct HandoverRequest {
     pub(super) request: StreamRequest,
     pub(super) transport: RequestTransport,
     pub(super) dialect: Dialect,
+    pub(super) credentials: Option<Box<ConnectionCredentials>>,
 }

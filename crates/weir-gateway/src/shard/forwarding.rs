@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
+use weir_identity::UserIdentity;
 use weir_net::PostError;
 use weir_net::server::{ConnId, Detached};
 use weir_tlcp::server::SessionId;
@@ -60,7 +61,8 @@ impl Forwarding {
     }
 
     /// Sends the requests for sessions of other shards to these shards, until [`Self::complete`].
-    pub(super) fn forward(&mut self, responses: ResponseBatch) {
+    /// `client` is known if their connection has credentials.
+    pub(super) fn forward(&mut self, responses: ResponseBatch, client: Option<Arc<UserIdentity>>) {
         self.last_id += 1;
         let forward_id = self.last_id;
         let mut parts: Vec<Vec<u8>> = Vec::new();
@@ -78,6 +80,7 @@ impl Forwarding {
                 forward_id,
                 part: parts.len(),
                 transport: responses.transport.clone(),
+                client: client.clone(),
                 requests: vec![request],
             };
             parts.push(Vec::new());

@@ -11,7 +11,7 @@ use super::drain::DrainSchedule;
 use super::event::ShardEvent;
 use super::http;
 use super::state::{CONNECTION_LOST, Shard};
-use super::timers::{DRAIN_OVER, DRAIN_STEP, END_POLLS, SESSION_TIMERS};
+use super::timers::{DRAIN_OVER, DRAIN_STEP, END_POLLS, KEYS_TIMEOUT, SESSION_TIMERS};
 
 impl ServerHandler for Shard {
     type Posted = ShardEvent;
@@ -58,6 +58,7 @@ impl ServerHandler for Shard {
 
     fn on_closed(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64, reason: CloseReason) {
         self.dialects.remove(conn);
+        self.credentials.forget(conn);
         let key = SessionKey::from_bits(tag);
         // The session of a connection that was replaced continues on another connection.
         let bound = self.clients.sessions.get_mut(key);
@@ -76,6 +77,7 @@ impl ServerHandler for Shard {
             DRAIN_OVER => io.stop(),
             DRAIN_STEP => self.clients.drain_step(io),
             END_POLLS => self.clients.end_polls_with_data(io),
+            KEYS_TIMEOUT => self.keys_changed(io),
             SESSION_TIMERS => self.clients.on_session_timers(io),
             session => self.clients.wake(io, SessionKey::from_bits(session)),
         }
@@ -124,7 +126,11 @@ impl ServerHandler for Shard {
             }
             ShardEvent::Response(response) => self.receive_response(io, *response),
             ShardEvent::MessageResults => {}
-            ShardEvent::DiscardSession(id) => self.clients.discard_replaced(io, &id),
+            ShardEvent::DiscardSession { id, by } => {
+                self.clients.discard_replaced(io, &id, by.as_deref());
+            }
+            ShardEvent::Access(change) => self.access_changed(io, change),
+            ShardEvent::Replaced(key) => clients.end_replaced(io, key),
             ShardEvent::Visit(visit) => self.visit(io, *visit),
             ShardEvent::Drain {
                 spread_ms,

@@ -61,6 +61,7 @@ impl Shard {
             request,
             transport: responses.transport.clone(),
             dialect: self.dialects.remove(responses.conn),
+            credentials: self.credentials.remove(responses.conn),
         };
         self.forwarding.handover = Some((shard, request));
         MessageOutcome::HandOver
@@ -91,6 +92,9 @@ impl Shard {
             cause = ?Truncated(&bind.cause), recovery_from = ?bind.recovery_from,
             "received bind_session"
         );
+        if self.is_foreign(wire, key, responses.conn) || self.clients.has_revoked_token(key) {
+            return Err(not_found());
+        }
         let ip = client_ip(wire, responses.conn);
         let now_ms = wire.now_ms();
         let version = self.dialects.version(bind.version, responses.conn);
@@ -209,15 +213,19 @@ impl Shard {
             request,
             transport,
             dialect,
+            credentials,
         } = request;
         // The other shard has stopped counting the connection.
         let (peer, guard) = (io.peer(conn), &self.clients.shared.guard);
         let admission_id = peer.and_then(|peer| guard.enter(peer.ip()).ok());
         io.set_admission_id(conn, admission_id.unwrap_or(0));
         self.dialects.insert(conn, dialect);
+        self.credentials.insert(conn, credentials);
         let mut responses = ResponseBatch::on(conn, transport, Vec::new());
         let outcome = match &request {
-            StreamRequest::Create(create) => self.create_here(io, create, &mut responses),
+            StreamRequest::Create(create, client) => {
+                self.create_here(io, create, client, &mut responses)
+            }
             StreamRequest::Bind(bind) => self.attach(io, bind, &mut responses),
         };
         if outcome == MessageOutcome::Respond {

@@ -89,6 +89,7 @@ fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Reques
     if let Some(version) = Version::offered(request.list("sec-websocket-protocol")) {
         let dialect = Dialect::of(version, request.header("user-agent"));
         shard.dialects.insert(conn, dialect);
+        note_credentials(shard, conn, request);
         return RequestOutcome::Upgrade {
             protocol: Some(version.subprotocol()),
             deflate: shard.clients.shared.compression.enabled,
@@ -96,6 +97,14 @@ fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Reques
     }
     let text = format!("unsupported WebSocket subprotocol: use {WEBSOCKET_SUBPROTOCOL}\n");
     RequestOutcome::Respond(Response::text(400, text))
+}
+
+/// Stores the credentials in the head of a request.
+fn note_credentials(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) {
+    if let Some(auth) = &shard.clients.shared.auth {
+        let found = auth.connection_credentials(request);
+        shard.credentials.insert(conn, found);
+    }
 }
 
 fn preflight(request: &HttpRequest<'_>) -> Response {
@@ -118,9 +127,12 @@ fn tlcp(
     // Over HTTP, each request has its own version.
     let dialect = Dialect::of(Version::NEWEST, request.header("user-agent"));
     shard.dialects.insert(conn, dialect);
+    note_credentials(shard, conn, request);
     let origin = request.header("origin").map(Box::from);
     let buffer = std::mem::take(&mut shard.response_buffer);
     let mut responses = ResponseBatch::on(conn, RequestTransport::Http { origin }, buffer);
+    // An empty body means that the query has the parameters.
+    responses.in_url = request.body.trim_ascii().is_empty();
     let mut outcome = MessageOutcome::Respond;
     match std::str::from_utf8(&request.body) {
         Ok(body) => parse_http_request(name, request.query, body, &mut |parsed| {
@@ -142,7 +154,8 @@ fn tlcp(
         }
     }
     if !responses.remote.is_empty() {
-        shard.forwarding.forward(responses);
+        let client = shard.client_of(wire, conn);
+        shard.forwarding.forward(responses, client);
         return RequestOutcome::Defer;
     }
     match (outcome, &responses.transport) {

@@ -1,6 +1,7 @@
 //! The life cycle of sessions: lines on their streams, ends of streams, and timeouts.
 
 use weir_fanout::{QueuePolicy, SessionKey};
+use weir_identity::token::VerifiedToken;
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::{ConnId, TrySend};
@@ -13,7 +14,10 @@ use super::frame::{Frame, Framing};
 use super::session::{SessionPoll, StreamBinding};
 use super::timers::DRAIN_STEP;
 use super::wire::{NO_CONNECTION, Wire};
+use crate::auth::AccessEnd;
 
+/// Text at the end of a session whose token or age has ended. SDKs create a new one at once.
+const TOO_OLD: &str = "the session is too old";
 /// Time between two steps of the drain, in milliseconds.
 const DRAIN_STEP_MS: u64 = 20;
 /// Time until a poll that could not end is checked again, in milliseconds.
@@ -138,8 +142,17 @@ impl Clients {
     }
 
     /// Ends a session that its client has replaced by a new one, before it times out.
-    pub(super) fn discard_replaced(&mut self, wire: &mut impl Wire, old: &str) {
+    /// `by` is the client of the new session, which must be that of the old one.
+    pub(super) fn discard_replaced(
+        &mut self,
+        wire: &mut impl Wire,
+        old: &str,
+        by: Option<&VerifiedToken>,
+    ) {
         if let Some(key) = self.sessions.find(old) {
+            if self.is_foreign(key, by.map(|client| &*client.identity)) {
+                return;
+            }
             let session = Truncated(old);
             limited!(debug, "session replaced", %session, "client replaced its session");
             self.audit_end(wire, key, "replaced", None);
@@ -169,6 +182,10 @@ impl Clients {
             return;
         };
         self.writer.trim_journal(entry, now_ms);
+        if now_ms >= entry.access_end_ms() {
+            let code = SessionCode::EXPIRED;
+            return self.end_access(wire, key, AccessEnd::Expired, code, TOO_OLD);
+        }
         if now_ms < entry.next_wake_ms() {
             return entry.arm(wire);
         }
@@ -222,6 +239,8 @@ impl Clients {
     /// connection stays open.
     pub(super) fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
         let entry = self.sessions.end(key)?;
+        // The user may have another session now.
+        entry.access = None;
         self.writer.forget(entry);
         self.delivery.forget_session(key);
         entry.bandwidth = None;

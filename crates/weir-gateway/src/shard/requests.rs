@@ -14,6 +14,7 @@ use weir_tlcp::server::{Session, SessionId, write_error, write_reqok, write_wsok
 
 use super::admission::{NO_MEMORY, TOO_MANY};
 use super::clients::ITEMS_PER_ITERATION;
+use super::credentials::Client;
 use super::event::{ForwardedResponse, ShardEvent, StreamRequest};
 use super::http;
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused};
@@ -54,7 +55,8 @@ impl Shard {
             // Responses keep the order of the requests, and a later message may move the connection
             // to another shard.
             wire.pause_input(conn);
-            return self.forwarding.forward(responses);
+            let client = self.client_of(wire, conn);
+            return self.forwarding.forward(responses, client);
         }
         if outcome == MessageOutcome::Respond {
             self.flush(wire, &mut responses);
@@ -147,6 +149,7 @@ impl Shard {
                 last.map(|entry| entry.key())
             }
         };
+        let key = key.filter(|key| !self.is_intrusion(wire, *key, responses.conn));
         self.carry_out(wire, key, request, responses);
         MessageOutcome::Respond
     }
@@ -161,6 +164,8 @@ impl Shard {
             let mut responses = ResponseBatch::on(NO_CONNECTION, forwarded.transport, Vec::new());
             for request in &forwarded.requests {
                 let key = named(request).and_then(|id| self.clients.sessions.find(id));
+                let client = forwarded.client.as_deref();
+                let key = key.filter(|key| !self.clients.is_foreign(*key, client));
                 self.carry_out(wire, key, request, &mut responses);
             }
             let response = ForwardedResponse {
@@ -195,6 +200,9 @@ impl Shard {
         responses: &mut ResponseBatch,
     ) {
         let now_ms = wire.now_ms();
+        if key.is_some_and(|key| !self.clients.take_request(wire, key)) {
+            return;
+        }
         if let Some(entry) = key.and_then(|key| self.clients.sessions.get_mut(key)) {
             entry.core.touch(now_ms);
         }
@@ -203,6 +211,9 @@ impl Shard {
         }
         match request {
             Request::Control(control) => self.control(wire, key, control, responses),
+            Request::Message(message) if self.is_refresh(message) => {
+                self.refresh(wire, key, message, responses);
+            }
             Request::Message(message) => self.message(wire, key, message, responses),
             // Only HTTP requires a response. An unknown session is not an error.
             Request::Heartbeat(_) if responses.transport != RequestTransport::WebSocket => {
@@ -223,20 +234,25 @@ impl Shard {
             self.clients.counters.sessions_refused += 1;
             return responses.refuse(&refusal);
         }
+        let client = match self.identify(wire, create, responses) {
+            Ok(client) => client,
+            Err(outcome) => return outcome,
+        };
         let own = self.clients.sessions.shard;
         let shard = self.clients.shared.placement.select(own);
         if shard == own {
-            return self.create_here(wire, create, responses);
+            return self.create_here(wire, create, &client, responses);
         }
-        let request = StreamRequest::Create(create.to_static());
+        let request = StreamRequest::Create(create.to_static(), client);
         self.hand_over(wire, shard, request, responses)
     }
 
-    /// Creates a session in this shard.
+    /// Creates a session of an identified client in this shard.
     pub(super) fn create_here(
         &mut self,
         wire: &mut impl Wire,
         create: &CreateSession<'_>,
+        client: &Client,
         responses: &mut ResponseBatch,
     ) -> MessageOutcome {
         limited!(
@@ -247,13 +263,14 @@ impl Shard {
         if let Some(old) = &create.old_session {
             match self.forwarding.remote_shard(old) {
                 Some(shard) => {
-                    let id = old.to_static();
-                    self.forwarding.send(shard, ShardEvent::DiscardSession(id));
+                    let (id, by) = (old.to_static(), client.clone());
+                    let event = ShardEvent::DiscardSession { id, by };
+                    self.forwarding.send(shard, event);
                 }
-                None => self.clients.discard_replaced(wire, old),
+                None => (self.clients).discard_replaced(wire, old, client.as_deref()),
             }
         }
-        match self.open(wire, create, responses) {
+        match self.open(wire, create, client, responses) {
             Ok((key, notifications)) => {
                 self.connect(wire, key, &create.stream, &notifications, responses)
             }
@@ -271,9 +288,11 @@ impl Shard {
         &mut self,
         wire: &mut impl Wire,
         create: &CreateSession<'_>,
+        client: &Client,
         responses: &mut ResponseBatch,
     ) -> Result<(SessionKey, Vec<u8>), SessionRefusal> {
         let set = self.check_create(create)?;
+        let access = self.access(wire, client)?;
         let version = self.dialects.version(create.version, responses.conn);
         let admission_id = wire.admission_id(responses.conn);
         let guard = &self.clients.shared.guard;
@@ -282,12 +301,21 @@ impl Shard {
         }
         let ip = client_ip(wire, responses.conn);
         let (now_ms, begin) = (wire.now_ms(), responses.lines.len());
+        let shard = self.clients.sessions.shard;
         let config = &self.clients.shared.session;
+        let limited = access
+            .as_deref()
+            .map(|access| self.clients.limit_create(access, create));
+        let limited = limited.as_ref().unwrap_or(create);
         let key = (self.clients.sessions).insert(set, |location| {
             let id = SessionId::new(location, &rand::random());
-            Session::create(id, create, config, &ip, now_ms, &mut responses.lines)
+            Session::create(id, limited, config, &ip, now_ms, &mut responses.lines)
         });
         if let Some(entry) = self.clients.sessions.get_mut(key) {
+            entry.access = access;
+            if let Some(access) = &mut entry.access {
+                access.set_place((shard, key.to_bits()));
+            }
             entry.limit_bandwidth(now_ms);
             entry.version = version;
             entry.created_s = (now_ms / 1_000) as u32;

@@ -28,6 +28,8 @@ pub(super) struct ResolvedItems {
     /// Canonical item names in the client's order; `None` if no template matches, so that updates
     /// will never come (only with [`UnknownNames::Accept`]).
     pub(super) items: Vec<Option<ItemName>>,
+    /// The same names with their parts, including those that no template matches.
+    pub(super) canonical: Vec<CanonicalItem>,
     /// Dynamic fields that keep their indexes until the subscription's schema has been resolved.
     pub(super) _dynamic: Vec<Arc<DynamicField>>,
 }
@@ -68,9 +70,11 @@ pub(super) fn resolve(
         check_fields(add, connection)?;
     }
     let number = number as u16;
+    let (items, canonical) = resolve_items(add, number, connection, shared)?;
     Ok(ResolvedItems {
         connection: number,
-        items: resolve_items(add, number, connection, shared)?,
+        items,
+        canonical,
         _dynamic: dynamic,
     })
 }
@@ -141,14 +145,17 @@ fn check_fields(add: &Add<'_>, connection: &KafkaConnection) -> Result<(), Subsc
     }
 }
 
+/// Item names, and the same with their parts.
+type NamedItems = (Vec<Option<ItemName>>, Vec<CanonicalItem>);
+
 fn resolve_items(
     add: &Add<'_>,
     number: u16,
     connection: &KafkaConnection,
     shared: &ShardContext,
-) -> Result<Vec<Option<ItemName>>, SubscriptionError> {
+) -> Result<NamedItems, SubscriptionError> {
     let mapping = &connection.config.mapping;
-    let mut items = Vec::new();
+    let (mut items, mut canonical) = (Vec::new(), Vec::new());
     let mut named = HashSet::new();
     for written in split_items(&add.group) {
         let most = shared.limits.items_per_subscription;
@@ -170,10 +177,12 @@ fn resolve_items(
             Err(error) => return refuse(ControlCode::BAD_GROUP, error.to_string()),
             Ok(item) if mapping.admits(&item) => {
                 items.push(Some((number, Arc::from(item.as_str()))));
+                canonical.push(item);
             }
             Ok(item) if shared.unknown_names == UnknownNames::Accept => {
                 note_unmatched(connection, &item);
                 items.push(None);
+                canonical.push(item);
             }
             Ok(_) => {
                 let (name, written) = (&connection.config.name, shortened(written));
@@ -185,7 +194,7 @@ fn resolve_items(
     if items.is_empty() {
         return refuse(ControlCode::BAD_GROUP, "the item group is empty".to_owned());
     }
-    Ok(items)
+    Ok((items, canonical))
 }
 
 /// Logs an accepted item that no template matches, so that the operator can find out why a client

@@ -16,6 +16,8 @@ pub(super) enum MessageOutcome {
     Stream,
     /// The connection moves to another shard, with the input after this message.
     HandOver,
+    /// The response follows when the keys of a token are there.
+    Wait,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub(super) struct ResponseBatch {
     pub(super) conn: ConnId,
     pub(super) transport: RequestTransport,
     pub(super) lines: Vec<u8>,
+    /// `true` if the parameters were in the URL of the request.
+    pub(super) in_url: bool,
     /// Requests for sessions of other shards, each with the lines before it.
     pub(super) remote: Vec<(Vec<u8>, u16, Request<'static>)>,
 }
@@ -54,6 +58,7 @@ impl ResponseBatch {
             conn,
             transport,
             lines,
+            in_url: false,
             remote: Vec::new(),
         }
     }

@@ -1,7 +1,10 @@
 //! Sessions of a shard, with their stream connections and subscriptions.
 
+use std::sync::Arc;
+
 use slab::Slab;
 use weir_fanout::{AcceptedDiffs, ItemSubscription, SessionKey};
+use weir_identity::UserIdentity;
 use weir_net::server::ConnId;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::Version;
@@ -13,6 +16,7 @@ use super::journal::SessionJournal;
 use super::messages::SessionMessages;
 use super::wire::{NO_CONNECTION, Wire};
 use crate::admission::AdmissionId;
+use crate::auth::SessionAccess;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdapterSet {
@@ -41,6 +45,8 @@ pub(super) struct SessionEntry {
     pub(super) bandwidth: Option<Box<TokenBucket>>,
     /// Client messages; absent until the first one that a rule covers.
     pub(super) messages: Option<Box<SessionMessages>>,
+    /// Identity and rights; `None` if clients are not identified.
+    pub(super) access: Option<Box<SessionAccess>>,
     /// `None`: the session has ended, and its items are still to be released.
     pub(super) adapter_set: Option<AdapterSet>,
     /// Id by which admission counts the session; 0 if it does not.
@@ -148,6 +154,18 @@ impl SessionEntry {
         }
     }
 
+    /// Returns the identity of the client, if clients are identified.
+    pub(super) fn identity(&self) -> Option<&Arc<UserIdentity>> {
+        self.access.as_ref().map(|access| access.identity())
+    }
+
+    /// Returns the time at which the token or the allowed age of the session ends.
+    pub(super) fn access_end_ms(&self) -> u64 {
+        self.access
+            .as_ref()
+            .map_or(u64::MAX, |access| access.end_ms())
+    }
+
     pub(super) fn next_wake_ms(&self) -> u64 {
         let stream_ms = match self.binding.as_deref() {
             None | Some(StreamBinding::Http { .. }) => self.core.next_wake_ms(),
@@ -156,7 +174,8 @@ impl SessionEntry {
         };
         let messages = self.messages.as_ref();
         let missing_ms = messages.and_then(|messages| messages.next_timeout_ms());
-        missing_ms.map_or(stream_ms, |at_ms| at_ms.min(stream_ms))
+        let wake_ms = missing_ms.map_or(stream_ms, |at_ms| at_ms.min(stream_ms));
+        wake_ms.min(self.access_end_ms())
     }
 
     /// Sets a timer for [`Self::next_wake_ms`], unless an earlier one is set.
@@ -258,6 +277,7 @@ impl Sessions {
             journal: None,
             bandwidth: None,
             messages: None,
+            access: None,
             adapter_set: Some(adapter_set),
             admission_id: 0,
             diffs: Diffs::NONE.into(),
@@ -359,11 +379,12 @@ mod tests {
 
     /// With its connection and its places in the item table, a session must stay below 1 KiB. Of
     /// the entry, 16 bytes are for the journal and timers, 24 for bandwidth and frequency limits, 8
-    /// for diffs, 8 for the line limit and the version, and 8 for client messages.
+    /// for diffs, 8 for the line limit and the version, 8 for client messages, and 8 for identity
+    /// and rights.
     #[test]
     fn session_entry_stays_small() {
         assert!(
-            size_of::<SessionEntry>() <= 224,
+            size_of::<SessionEntry>() <= 232,
             "{}",
             size_of::<SessionEntry>()
         );

@@ -8,6 +8,7 @@ use weir_net::watchdog::Activity;
 
 use super::clients::Clients;
 use super::context::ShardContext;
+use super::credentials::ClientCredentials;
 use super::dialect::Dialects;
 use super::forwarding::Forwarding;
 use super::placement::BusyMeter;
@@ -30,6 +31,7 @@ pub(crate) struct Shard {
     pub(super) clients: Clients,
     pub(super) forwarding: Forwarding,
     pub(super) dialects: Dialects,
+    pub(super) credentials: ClientCredentials,
     /// Updates of this flush round, whose delivery ages are not recorded yet.
     pub(super) ages: PendingAges,
     pub(super) metrics: Arc<ShardMetrics>,
@@ -48,6 +50,7 @@ impl Shard {
             forwarding: Forwarding::new(number, Arc::clone(&shared)),
             clients: Clients::new(number, shared),
             dialects: Dialects::default(),
+            credentials: ClientCredentials::default(),
             ages: PendingAges::default(),
             metrics,
             busy: BusyMeter::default(),

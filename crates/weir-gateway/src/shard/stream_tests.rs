@@ -1,6 +1,7 @@
 //! Sessions over all transports on a scripted clock, without sockets: lines, timers and ends of
 //! sessions.
 
+mod access;
 mod dialects;
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +16,7 @@ use weir_net::server::{ConnId, RequestOutcome, TrySend};
 use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
-use super::timers::{DRAIN_STEP, END_POLLS};
+use super::timers::{DRAIN_STEP, END_POLLS, KEYS_TIMEOUT};
 use super::wire::Wire;
 use super::{Placement, Shard, ShardContext, http};
 use crate::cluster::Cluster;
@@ -25,6 +26,7 @@ use weir_net::memory::MemoryUse;
 
 use super::clients::ITEMS_PER_ITERATION;
 use crate::admission::{Admission, Origins};
+use crate::auth::Authenticator;
 use crate::config::UnknownNames;
 use crate::metrics::ShardMetrics;
 use crate::session_handles::SessionHandles;
@@ -51,6 +53,8 @@ struct Peer {
     closed: bool,
     /// `true` if the gateway's send queue is full.
     full: bool,
+    /// `true` while the gateway does not handle input.
+    paused: bool,
 }
 
 #[derive(Default)]
@@ -59,6 +63,9 @@ struct ScriptedWire {
     peers: HashMap<u32, Peer>,
     timers: BTreeMap<u64, Vec<u64>>,
 }
+
+/// Unix time at the start of the scripted clock.
+const UNIX_START_MS: u64 = 1_800_000_000_000;
 
 fn conn(number: u32) -> ConnId {
     ConnId::from_parts(number, 1)
@@ -142,12 +149,16 @@ impl Wire for ScriptedWire {
         unreachable!("there is only one shard");
     }
 
-    fn pause_input(&mut self, _id: ConnId) {
-        unreachable!("there is only one shard");
+    fn pause_input(&mut self, id: ConnId) {
+        self.peer(id).expect("known peer").paused = true;
     }
 
-    fn resume_input(&mut self, _id: ConnId) {
-        unreachable!("there is only one shard");
+    fn resume_input(&mut self, id: ConnId) {
+        self.peer(id).expect("known peer").paused = false;
+    }
+
+    fn unix_ms(&self) -> u64 {
+        UNIX_START_MS + self.now_ms
     }
 
     fn tag(&mut self, id: ConnId) -> Option<u64> {
@@ -190,6 +201,14 @@ impl TestEnv {
     }
 
     fn with(limits: GatewayLimits, unknown_names: UnknownNames) -> Self {
+        Self::build(limits, unknown_names, None)
+    }
+
+    fn build(
+        limits: GatewayLimits,
+        unknown_names: UnknownNames,
+        auth: Option<Arc<Authenticator>>,
+    ) -> Self {
         let none = |_: &str| None;
         let options = ParseOptions::default();
         let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &none, options);
@@ -210,6 +229,7 @@ impl TestEnv {
             unknown_names,
             simulator: None,
             messages: None,
+            auth,
             compression: Default::default(),
             diff_bytes_per_second: 0,
             guard: Arc::new(Admission::new(
@@ -289,6 +309,7 @@ impl TestEnv {
             for token in tokens {
                 match token {
                     END_POLLS => self.shard.clients.end_polls_with_data(&mut self.wire),
+                    KEYS_TIMEOUT => self.shard.keys_changed(&mut self.wire),
                     DRAIN_STEP => self.shard.clients.drain_step(&mut self.wire),
                     session => {
                         let key = SessionKey::from_bits(session);

@@ -44,15 +44,24 @@ impl Clients {
         self.work.items += add.group.len() / TEXT_PER_ITEM;
         let resolved = resolve(add, &self.shared)?;
         self.check_subscription(key, &resolved.items, &add.schema)?;
-        self.add_subscription(key, add, resolved, out)
+        let limits = self.authorize(key, add, &resolved)?;
+        match limits {
+            None => self.add_subscription(key, add, resolved, None, out),
+            Some(limits) => {
+                let (add, most) = (limits.restrict(add), limits.frequency_max);
+                self.add_subscription(key, &add, resolved, most, out)
+            }
+        }
     }
 
-    /// Adds a subscription to resolved items.
+    /// Adds a subscription to resolved items. `frequency_max` is the limit of item rules, which the
+    /// request respects.
     fn add_subscription(
         &mut self,
         key: SessionKey,
         add: &Add<'_>,
         resolved: ResolvedItems,
+        frequency_max: Option<f64>,
         out: &mut Vec<u8>,
     ) -> Result<(), SubscriptionError> {
         let shared = Arc::clone(&self.shared);
@@ -89,12 +98,15 @@ impl Clients {
             schema: Arc::clone(&schema),
             delivery,
             diffs: diffs.cloned(),
-            frequency_limit: FrequencyLimit::of(add),
+            frequency_limit: FrequencyLimit::of(add, frequency_max),
             slots: items.iter().map(|_| None).collect(),
             charged: 0,
         };
         let counts = (items.len() as u32, schema.field_count() as u32);
         confirm(entry, add, handle, counts, &shared, out)?;
+        if let Some(access) = &mut entry.access {
+            access.add_subscription();
+        }
         self.counters.subscriptions += 1;
         let retention = shared.retention(add.mode, connection);
         for (index, name) in items.into_iter().enumerate() {
@@ -161,10 +173,13 @@ impl Clients {
         let subscribed = &mut subscription.handle;
         let limit = subscribed.frequency_limit.as_ref();
         let before = limit.and_then(|limit| limit.frequency);
+        let most = limit.and_then(|limit| limit.frequency_max);
         let frequency = match wanted {
             None => before,
-            Some(Frequency::PerSecond(frequency)) => Some(frequency),
-            Some(Frequency::Unlimited | Frequency::Unfiltered) => None,
+            Some(Frequency::PerSecond(frequency)) => {
+                Some(most.map_or(frequency, |most| frequency.min(most)))
+            }
+            Some(Frequency::Unlimited | Frequency::Unfiltered) => most,
         };
         if frequency != before {
             let items = &mut self.items;
@@ -185,6 +200,9 @@ impl Clients {
         let removed = entry.and_then(|entry| {
             let subscription = entry.core.remove_subscription(sub_id)?;
             entry.core.write_unsub(sub_id, out);
+            if let Some(access) = &mut entry.access {
+                access.remove_subscription();
+            }
             Some(subscription)
         });
         match removed {

@@ -228,10 +228,3 @@ fn address(entry: &SessionEntry, io: &mut ServerIo) -> Option<IpAddr> {
     let bound = entry.is_bound().then_some(entry.conn)?;
     io.peer_ip(bound).map(|ip| ip.to_canonical())
 }
-
-impl SessionEntry {
-    /// Returns the identity of the client.
-    fn identity(&self) -> Option<&Arc<UserIdentity>> {
-        None
-    }
-}

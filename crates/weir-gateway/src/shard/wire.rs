@@ -1,6 +1,7 @@
 //! Network operations that a shard uses. Tests replace them.
 
 use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use weir_net::http1::Response;
@@ -20,6 +21,12 @@ macro_rules! wire {
             $(fn $name(&mut self $(, $arg: $kind)*) $(-> $out)?;)*
             fn now_ms(&self) -> u64;
             fn peer_ip(&mut self, conn: ConnId) -> Option<IpAddr>;
+
+            /// Returns the Unix time in milliseconds.
+            fn unix_ms(&self) -> u64 {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                now.map_or(0, |now| now.as_millis() as u64)
+            }
 
             /// Queues lines as one WebSocket message.
             fn send_text(&mut self, conn: ConnId, text: &[u8]) -> bool {

@@ -123,6 +123,7 @@ impl TestEnv {
             )),
             simulator: None,
             messages: None,
+            auth: None,
             compression: CompressionConfig {
                 enabled: true,
                 min_bytes: 0,

@@ -1,0 +1,470 @@
+//! Identifies clients, and keeps what all shards need for that.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use crossbeam_channel::Receiver;
+use weir_identity::config::{SessionRule, TokenSource};
+use weir_identity::keys::KeyAvailability;
+#[cfg(test)]
+use weir_identity::keys::KeyRotation;
+use weir_identity::rules::{Allowance, Denial, GrantTable, Grants, ItemRules};
+use weir_identity::token::{TokenCache, TokenError, TokenVerifier, VerifiedToken};
+use weir_identity::{
+    Claims, Revocation, RevocationError, RevocationKey, Revocations, TooManyValues, UserIdentity,
+};
+use weir_net::http1::HttpRequest;
+use weir_tlcp::request::Bandwidth;
+
+use super::access::SessionAccess;
+use super::config::AccessConfig;
+use super::counters::AuthCounters;
+use super::credentials::{ConnectionCredentials, Credentials};
+use super::failure::AuthFailure;
+use super::item_access::lower;
+use super::key_source::KeySource;
+use super::keys::{KeyStatus, KeyStore, OnRefresh};
+use super::usage::{SessionPlace, TooManySessions, UsageOwner, UsageShare, UsageTable};
+
+/// Verified tokens that are stored, for reconnections.
+const TOKENS_MAX: usize = 100_000;
+/// Revocations that are stored.
+const REVOCATIONS_MAX: usize = 100_000;
+/// Time after the end of a token at which its session ends, and over which ends are spread.
+const EXPIRY_GRACE_MS: u64 = 5_000;
+const EXPIRY_SPREAD_MS: u64 = 1_000;
+
+/// A change that concerns sessions of all shards.
+#[derive(Debug, Clone)]
+pub(crate) enum AccessChange {
+    /// Keys were fetched, or the fetch failed.
+    Keys,
+    /// Tokens were revoked.
+    Revoked(Arc<Revocation>),
+}
+
+/// Informs the shards.
+type Notify = Box<dyn Fn(AccessChange) + Send + Sync>;
+
+/// Rights of a new session.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) access: SessionAccess,
+    /// Session of the same user that has to end.
+    pub(crate) replaced: Option<SessionPlace>,
+}
+
+/// Times at which a request is judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AccessTime {
+    /// Unix time in milliseconds.
+    pub(crate) unix_ms: u64,
+    /// Time of the event loop in milliseconds.
+    pub(crate) loop_ms: u64,
+}
+
+/// Identifies clients.
+pub(crate) struct Authenticator {
+    sources: Vec<TokenSource>,
+    /// Identity of clients without credentials, if they are admitted.
+    anonymous: Option<Arc<VerifiedToken>>,
+    verifier: TokenVerifier,
+    keys: KeyStore,
+    /// Sources of keys, until the threads start.
+    key_sources: Mutex<Vec<KeySource>>,
+    tokens: Mutex<StoredTokens>,
+    revocations: RwLock<Revocations>,
+    item_rules: Option<ItemRules>,
+    grant_table: Mutex<GrantTable>,
+    /// Numbers of items allowed and denied by each rule, and by none.
+    decisions: Vec<[AtomicU64; 2]>,
+    session_rules: Vec<SessionRule>,
+    usage: Arc<UsageTable>,
+    pub(crate) counters: AuthCounters,
+    notify: OnceLock<Notify>,
+}
+
+/// Verified tokens, and the number of times that keys were withdrawn.
+struct StoredTokens {
+    cache: TokenCache,
+    withdrawals: u64,
+}
+
+impl Authenticator {
+    /// Creates an authenticator. `connections` are the names of the Kafka connections.
+    pub(crate) fn new(config: AccessConfig, connections: &[&str]) -> Self {
+        let AccessConfig {
+            auth,
+            item_rules,
+            session_rules,
+            mut keys,
+        } = config;
+        let anonymous = auth.anonymous.then(|| {
+            let identity = UserIdentity::anonymous();
+            let mut claims = Claims::default();
+            claims.set_identity(&identity);
+            Arc::new(VerifiedToken {
+                identity: Arc::new(identity),
+                claims,
+            })
+        });
+        Self {
+            anonymous,
+            verifier: TokenVerifier::new(&auth),
+            keys: KeyStore::new(&auth.issuers, &mut keys),
+            key_sources: Mutex::new(keys),
+            tokens: Mutex::new(StoredTokens {
+                cache: TokenCache::new(TOKENS_MAX),
+                withdrawals: 0,
+            }),
+            revocations: RwLock::new(Revocations::new(REVOCATIONS_MAX)),
+            decisions: (0..=item_rules.len()).map(|_| Default::default()).collect(),
+            item_rules: (!item_rules.is_empty()).then(|| ItemRules::new(item_rules, connections)),
+            grant_table: Mutex::default(),
+            session_rules,
+            usage: Arc::default(),
+            counters: AuthCounters::default(),
+            notify: OnceLock::new(),
+            sources: auth.sources,
+        }
+    }
+
+    /// Starts the threads that fetch keys; they end after `stopped` is disconnected. `notify`
+    /// informs the shards.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        stopped: &Receiver<()>,
+        notify: impl Fn(AccessChange) + Send + Sync + 'static,
+    ) -> std::io::Result<()> {
+        // A second start would change nothing.
+        let _ = self.notify.set(Box::new(notify));
+        let this = Arc::downgrade(self);
+        let on_refresh: OnRefresh = Arc::new(move |withdrawn| {
+            if let Some(this) = this.upgrade() {
+                this.refreshed(withdrawn);
+            }
+        });
+        let sources = std::mem::take(&mut *lock(&self.key_sources));
+        self.keys.start(sources, stopped, &on_refresh)
+    }
+
+    /// Handles the end of a fetch.
+    pub(crate) fn refreshed(&self, withdrawn: bool) {
+        if withdrawn {
+            let mut tokens = lock(&self.tokens);
+            tokens.withdrawals += 1;
+            tokens.cache.clear();
+        }
+        self.inform(AccessChange::Keys);
+    }
+
+    fn inform(&self, change: AccessChange) {
+        if let Some(notify) = self.notify.get() {
+            notify(change);
+        }
+    }
+
+    /// Returns the credentials in the head of a request.
+    pub(crate) fn connection_credentials(
+        &self,
+        request: &HttpRequest<'_>,
+    ) -> Option<Box<ConnectionCredentials>> {
+        ConnectionCredentials::of(request, &self.sources).map(Box::new)
+    }
+
+    /// Identifies the client of a request.
+    pub(crate) fn identify(
+        &self,
+        credentials: Credentials<'_>,
+        unix_ms: u64,
+    ) -> Result<Arc<VerifiedToken>, AuthFailure> {
+        let found = credentials.token(&self.sources);
+        let (source, client) = match found {
+            Some((source, token)) => {
+                let client = self.verify(token, credentials.user, unix_ms);
+                (source_name(source), client)
+            }
+            None => {
+                let client = self.anonymous.clone().ok_or(AuthFailure::NoCredentials);
+                ("none", client)
+            }
+        };
+        // A request that waits for keys is counted when it is repeated.
+        match &client {
+            Ok(_) => self.counters.identified((source, "allow", "")),
+            Err(AuthFailure::KeysPending) => {}
+            Err(failure) => self.counters.identified((source, "deny", failure.reason())),
+        }
+        client
+    }
+
+    /// Returns what a token is valid for.
+    pub(crate) fn verify(
+        &self,
+        token: &str,
+        expected_user: Option<&str>,
+        unix_ms: u64,
+    ) -> Result<Arc<VerifiedToken>, AuthFailure> {
+        let (found, withdrawals) = {
+            let mut tokens = lock(&self.tokens);
+            (tokens.cache.get(token), tokens.withdrawals)
+        };
+        let verified = match found {
+            Some(found) => found,
+            None => {
+                let verified = self.verifier.verify(token, &self.keys.sets(), unix_ms);
+                let verified = Arc::new(verified.map_err(|error| self.prospects(error))?);
+                let mut tokens = lock(&self.tokens);
+                // The key may have been withdrawn meanwhile.
+                if tokens.withdrawals == withdrawals {
+                    tokens.cache.insert(token, Arc::clone(&verified));
+                }
+                verified
+            }
+        };
+        let revocations = self.revocations.read();
+        let revocations = revocations.unwrap_or_else(PoisonError::into_inner);
+        let identity = &verified.identity;
+        (self.verifier).recheck(identity, expected_user, &revocations, unix_ms)?;
+        Ok(Arc::clone(&verified))
+    }
+
+    /// Returns the failure of a token, whose key may be fetched soon.
+    fn prospects(&self, error: TokenError) -> AuthFailure {
+        let TokenError::UnknownKey { issuer } = error else {
+            return error.into();
+        };
+        match self.keys.request_key(issuer) {
+            KeyAvailability::Pending => AuthFailure::KeysPending,
+            KeyAvailability::Unavailable => TokenError::KeysUnavailable { issuer }.into(),
+            KeyAvailability::Unknown => error.into(),
+        }
+    }
+
+    /// Returns the rights of an identified client. `spread` distributes the ends of sessions whose
+    /// tokens end at the same time.
+    pub(crate) fn access(
+        &self,
+        client: &VerifiedToken,
+        now: AccessTime,
+        spread: u64,
+    ) -> Result<Admitted, AuthFailure> {
+        let grants = self.grants(client)?;
+        let place = SessionRule::first(&self.session_rules, &client.claims)?;
+        let rule = place.map(|place| &self.session_rules[place]);
+        let (mut shares, mut replaced) = (Vec::new(), None);
+        for (owner, limits, end_oldest) in rule.into_iter().flat_map(|rule| {
+            [
+                (
+                    UsageOwner::user(&client.identity),
+                    rule.per_user,
+                    rule.end_oldest,
+                ),
+                (UsageOwner::tenant(&client.identity), rule.per_tenant, false),
+            ]
+        }) {
+            if let Some(owner) = owner.filter(|_| !limits.is_unlimited()) {
+                let begun = self.usage.begin(owner, limits, end_oldest);
+                let (share, oldest) =
+                    begun.map_err(|TooManySessions| AuthFailure::TooManySessions)?;
+                shares.push(share);
+                replaced = replaced.or(oldest);
+            }
+        }
+        let age_max_ms = rule.and_then(|rule| rule.age_max_ms);
+        let aged_ms = age_max_ms.map_or(u64::MAX, |age_ms| now.loop_ms.saturating_add(age_ms));
+        let access = SessionAccess {
+            identity: Arc::clone(&client.identity),
+            grants,
+            rule: place.map(|place| place as u16),
+            aged_ms,
+            end_ms: aged_ms.min(expiry_ms(&client.identity, now, spread)),
+            shares: shares.into(),
+            count: self.counters.begin_session(client.identity.method()),
+        };
+        Ok(Admitted { access, replaced })
+    }
+
+    /// Gives a session the rights of a new token of the same user.
+    pub(crate) fn refresh(
+        &self,
+        access: &mut SessionAccess,
+        token: &str,
+        now: AccessTime,
+        spread: u64,
+    ) -> Result<(), AuthFailure> {
+        let client = self.verify(token, None, now.unix_ms)?;
+        if !access.identity.is_same_user(&client.identity) {
+            return Err(TokenError::OtherUser.into());
+        }
+        let grants = self.grants(&client)?;
+        let rule = SessionRule::first(&self.session_rules, &client.claims)?;
+        access.identity = Arc::clone(&client.identity);
+        access.grants = grants;
+        // Limits that sessions share stay: they were counted when the session began.
+        access.rule = rule.map(|place| place as u16);
+        access.end_ms = access.aged_ms.min(expiry_ms(&client.identity, now, spread));
+        self.counters.refreshed();
+        Ok(())
+    }
+
+    fn grants(&self, client: &VerifiedToken) -> Result<Option<Grants>, TooManyValues> {
+        let grants = self.item_rules.as_ref().map(|rules| {
+            let mut table = lock(&self.grant_table);
+            rules.grants(&client.claims, &mut table)
+        });
+        grants.transpose()
+    }
+
+    /// Returns the session rule that applies to a session.
+    fn session_rule(&self, access: &SessionAccess) -> Option<&SessionRule> {
+        self.session_rules.get(usize::from(access.rule?))
+    }
+
+    /// Returns `true` if a session with `count` subscriptions may have one more.
+    pub(crate) fn may_subscribe(&self, access: &SessionAccess, count: usize) -> bool {
+        let most = self
+            .session_rule(access)
+            .and_then(|rule| rule.subscriptions_max);
+        most.is_none_or(|most| count < most as usize) && access.may_subscribe()
+    }
+
+    /// Returns the bandwidth of a session that asks for `wanted`; `None` changes nothing.
+    pub(crate) fn bandwidth(
+        &self,
+        access: &SessionAccess,
+        wanted: Option<Bandwidth>,
+    ) -> Option<Bandwidth> {
+        let most = self
+            .session_rule(access)
+            .and_then(|rule| rule.bandwidth_max_kbps);
+        let shares = access.shares.iter().filter_map(UsageShare::bandwidth_kbps);
+        let Some(most) = shares.fold(most, |most, share| lower(most, Some(share))) else {
+            return wanted;
+        };
+        Some(Bandwidth::Kbps(match wanted {
+            Some(Bandwidth::Kbps(wanted)) => wanted.min(most),
+            Some(Bandwidth::Unlimited) | None => most,
+        }))
+    }
+
+    /// Returns the item rules, if there are any.
+    pub(super) fn item_rules(&self) -> Option<&ItemRules> {
+        self.item_rules.as_ref()
+    }
+
+    /// Returns `true` if tokens of this identity are revoked.
+    pub(crate) fn is_revoked(&self, identity: &UserIdentity) -> bool {
+        let revocations = self.revocations.read();
+        let revocations = revocations.unwrap_or_else(PoisonError::into_inner);
+        revocations.is_revoked(identity)
+    }
+
+    /// Revokes tokens and ends the sessions that they have opened.
+    ///
+    /// # Errors
+    /// The entry is invalid, or too many are stored.
+    pub(crate) fn revoke(&self, entry: Revocation) -> Result<(), RevocationError> {
+        self.store_revocation(|revocations| revocations.insert(entry.clone()))?;
+        self.inform(AccessChange::Revoked(Arc::new(entry)));
+        Ok(())
+    }
+
+    /// Removes a revocation. Returns `false` if there was none.
+    pub(crate) fn withdraw_revocation(&self, key: &RevocationKey) -> bool {
+        self.store_revocation(|revocations| revocations.remove(key))
+    }
+
+    /// Returns the revocations whose tokens have not expired.
+    pub(crate) fn revocations(&self, unix_ms: u64) -> Vec<Revocation> {
+        self.store_revocation(|revocations| {
+            revocations.remove_expired(unix_ms);
+            revocations.iter().cloned().collect()
+        })
+    }
+
+    fn store_revocation<T>(&self, change: impl FnOnce(&mut Revocations) -> T) -> T {
+        let revocations = self.revocations.write();
+        change(&mut revocations.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the rotation of the first issuer's keys.
+    #[cfg(test)]
+    pub(crate) fn rotate(&self, change: impl FnOnce(&mut KeyRotation)) {
+        self.keys.rotate(0, change);
+    }
+
+    /// Returns the number of revocations.
+    pub(crate) fn revocation_count(&self) -> usize {
+        self.store_revocation(|revocations| revocations.len())
+    }
+
+    /// Returns the decisions about items: name of the rule or `none`, outcome, number.
+    pub(crate) fn decisions(&self) -> impl Iterator<Item = (&str, &'static str, u64)> {
+        let names = self.item_rules.iter().flat_map(|rules| rules.rules());
+        let names = names.map(|rule| &*rule.name).chain(std::iter::once("none"));
+        let counts = names.zip(&self.decisions);
+        counts.flat_map(|(name, counts)| {
+            let [allowed, denied] = counts.each_ref().map(|one| one.load(Ordering::Relaxed));
+            [(name, "allow", allowed), (name, "deny", denied)]
+        })
+    }
+
+    /// Counts a decision about an item.
+    pub(super) fn count_decision(&self, decided: &Result<Allowance, Denial>) {
+        let (rule, outcome) = match decided {
+            Ok(allowed) => (Some(allowed.rule), 0),
+            Err(Denial::Item { rule }) => (*rule, 1),
+            Err(Denial::Unfiltered { rule }) => (Some(*rule), 1),
+            Err(Denial::Mode | Denial::Field) => (None, 1),
+        };
+        let none = self.decisions.len() - 1;
+        self.decisions[rule.unwrap_or(none)][outcome].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the issuers without valid keys: the gateway is not ready for their clients.
+    pub(crate) fn issuers_without_keys(&self) -> Vec<String> {
+        self.keys.missing().map(str::to_owned).collect()
+    }
+
+    /// Returns the state of the keys of each issuer.
+    pub(crate) fn key_status(&self) -> Vec<KeyStatus> {
+        self.keys.status().collect()
+    }
+}
+
+impl std::fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("Authenticator");
+        debug
+            .field("sources", &self.sources)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the name of a source in metrics.
+fn source_name(source: &TokenSource) -> &'static str {
+    match source {
+        TokenSource::Password => "password",
+        TokenSource::Header => "header",
+        TokenSource::Cookie(_) => "cookie",
+        TokenSource::Certificate => "certificate",
+    }
+}
+
+/// Returns the time of the event loop at which a session with this identity ends.
+fn expiry_ms(identity: &UserIdentity, now: AccessTime, spread: u64) -> u64 {
+    let expires_ms = identity.expires_ms();
+    if expires_ms == u64::MAX {
+        return u64::MAX;
+    }
+    let valid_ms = expires_ms.saturating_sub(now.unix_ms);
+    let grace_ms = EXPIRY_GRACE_MS + spread % EXPIRY_SPREAD_MS;
+    now.loop_ms
+        .saturating_add(valid_ms)
+        .saturating_add(grace_ms)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,161 @@
+//! The sections `[auth]`, `[[authorize]]` and `[[session_rule]]` of `gateway.toml`, and the key
+//! files that they name.
+
+use std::ops::Range;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+use weir_identity::config::{
+    AuthConfig, AuthConfigError, ItemRule, RawAuth, RawAuthorize, RawSessionRule, RuleConfigError,
+    SessionRule, TokenSource,
+};
+use weir_security::StoreError;
+
+use super::key_source::{KeyFileError, KeySource};
+
+/// Who clients are, and what they may do.
+#[derive(Debug)]
+pub struct AccessConfig {
+    /// How clients are identified. Without `[auth]` all are anonymous.
+    pub auth: AuthConfig,
+    /// Rules on items; without any, all items are allowed.
+    pub item_rules: Vec<ItemRule>,
+    /// Limits of sessions.
+    pub session_rules: Vec<SessionRule>,
+    /// Where the keys of each issuer come from.
+    pub(super) keys: Vec<KeySource>,
+}
+
+/// The sections as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RawAccess {
+    pub(crate) auth: Option<Spanned<RawAuth>>,
+    pub(crate) authorize: Vec<Spanned<RawAuthorize>>,
+    pub(crate) session_rule: Vec<Spanned<RawSessionRule>>,
+}
+
+/// Error in the sections, with its place in the file if it is known.
+#[derive(Debug, thiserror::Error)]
+#[error("{kind}")]
+pub(crate) struct AccessError {
+    /// Bytes of the section in the file.
+    pub(crate) span: Option<Range<usize>>,
+    kind: AccessErrorKind,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum AccessErrorKind {
+    #[error("auth: {0}")]
+    Auth(#[from] AuthConfigError),
+    #[error("auth: issuer \"{issuer}\": {error}")]
+    KeyFile { issuer: String, error: KeyFileError },
+    #[error("auth: issuer \"{issuer}\": ca_file: {error}")]
+    Authorities { issuer: String, error: StoreError },
+    #[error("auth: revocations: there is no connection \"{0}\"; write the name of one")]
+    RevocationConnection(String),
+    #[error("auth: source \"certificate\" is not supported yet; leave it out")]
+    Certificate,
+    #[error("authorize: {0}")]
+    Authorize(RuleConfigError),
+    #[error(
+        "authorize: rule \"{0}\": where is not supported yet; write a rule for an item template \
+         with a parameter instead"
+    )]
+    RecordFilter(String),
+    #[error("session_rule: {0}")]
+    SessionRule(RuleConfigError),
+}
+
+impl AccessConfig {
+    /// Checks the sections and reads key files; relative paths start at `dir`. Returns `None`
+    /// without sections.
+    pub(crate) fn new(
+        raw: RawAccess,
+        connections: &[&str],
+        dir: &Path,
+    ) -> Result<Option<Self>, AccessError> {
+        let RawAccess {
+            auth,
+            authorize,
+            session_rule,
+        } = raw;
+        if auth.is_none() && authorize.is_empty() && session_rule.is_empty() {
+            return Ok(None);
+        }
+        let span = auth.as_ref().map(Spanned::span);
+        let at = |kind| AccessError {
+            span: span.clone(),
+            kind,
+        };
+        let has_auth = auth.is_some();
+        let raw_auth = auth.map(Spanned::into_inner).unwrap_or_default();
+        let mut auth = AuthConfig::new(&raw_auth).map_err(|error| at(error.into()))?;
+        if auth.sources.contains(&TokenSource::Certificate) {
+            return Err(at(AccessErrorKind::Certificate));
+        }
+        // Without [auth] there is nobody to reject, as before.
+        auth.anonymous |= !has_auth;
+        if !has_auth {
+            auth.sources.clear();
+        }
+        if let Some(topic) = &auth.revocations {
+            if !connections.contains(&&*topic.connection) {
+                let name = topic.connection.to_string();
+                return Err(at(AccessErrorKind::RevocationConnection(name)));
+            }
+        }
+        let sources = auth.issuers.iter().map(|issuer| {
+            let name = || issuer.issuer.to_string();
+            let roots = KeySource::roots(issuer, dir).map_err(|error| {
+                let issuer = name();
+                at(AccessErrorKind::Authorities { issuer, error })
+            })?;
+            KeySource::open(issuer, roots, dir).map_err(|error| {
+                let issuer = name();
+                at(AccessErrorKind::KeyFile { issuer, error })
+            })
+        });
+        Ok(Some(Self {
+            keys: sources.collect::<Result<_, _>>()?,
+            item_rules: item_rules(authorize)?,
+            session_rules: rules(
+                session_rule,
+                SessionRule::parse_all,
+                AccessErrorKind::SessionRule,
+            )?,
+            auth,
+        }))
+    }
+}
+
+fn item_rules(raw: Vec<Spanned<RawAuthorize>>) -> Result<Vec<ItemRule>, AccessError> {
+    let spans: Vec<_> = raw.iter().map(Spanned::span).collect();
+    let rules = rules(raw, ItemRule::parse_all, AccessErrorKind::Authorize)?;
+    // Without the filter, a client would get records of others.
+    match rules.iter().position(|rule| rule.filter.is_some()) {
+        None => Ok(rules),
+        Some(place) => Err(AccessError {
+            span: spans.get(place).cloned(),
+            kind: AccessErrorKind::RecordFilter(rules[place].name.to_string()),
+        }),
+    }
+}
+
+/// Checks rules. The place of an error is that of the first rule with which it occurs.
+fn rules<R, T>(
+    raw: Vec<Spanned<R>>,
+    parse: impl Fn(&[R]) -> Result<Vec<T>, RuleConfigError>,
+    kind: impl Fn(RuleConfigError) -> AccessErrorKind,
+) -> Result<Vec<T>, AccessError> {
+    let spans: Vec<_> = raw.iter().map(Spanned::span).collect();
+    let raw: Vec<R> = raw.into_iter().map(Spanned::into_inner).collect();
+    parse(&raw).map_err(|error| {
+        let place = (1..=raw.len()).find(|count| parse(&raw[..*count]).is_err());
+        AccessError {
+            span: place.and_then(|count| spans.get(count - 1).cloned()),
+            kind: kind(error),
+        }
+    })
+}
