@@ -272,7 +272,11 @@ impl GatewayConfig {
             return Err(error);
         }
         let names: Vec<&str> = connections.iter().map(|one| one.name.as_str()).collect();
-        let access = access(&mut raw, &names, file)?;
+        let access = access(&mut raw, file)?;
+        let findings = access
+            .iter()
+            .flat_map(|access| access.findings(&connections));
+        notes.extend(findings.map(|text| note(Severity::Warning, file, None, text)));
         let kafka = raw.kafka.check_names(&names);
         kafka.map_err(|error| error.in_file(file.display()))?;
         let usable: Vec<_> = connections
@@ -375,18 +379,14 @@ impl GatewayConfig {
 }
 
 /// Checks the sections on identities and rules.
-fn access(
-    raw: &mut RawFile,
-    connections: &[&str],
-    file: &Path,
-) -> Result<Option<AccessConfig>, GatewayError> {
+fn access(raw: &mut RawFile, file: &Path) -> Result<Option<AccessConfig>, GatewayError> {
     let sections = RawAccess {
         auth: raw.auth.take(),
         authorize: std::mem::take(&mut raw.authorize),
         session_rule: std::mem::take(&mut raw.session_rule),
     };
     let dir = file.parent().unwrap_or_else(|| Path::new(""));
-    AccessConfig::new(sections, connections, dir).map_err(|error| {
+    AccessConfig::new(sections, dir).map_err(|error| {
         let line = error
             .span
             .clone()

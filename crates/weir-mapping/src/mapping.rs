@@ -321,6 +321,13 @@ impl Mapping {
         })
     }
 
+    /// Returns the prefix and the sorted parameter names of each template and simple item, some
+    /// repeatedly.
+    pub fn item_shapes(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
+        let schemas = self.schemas.iter();
+        schemas.map(|schema| (&*schema.prefix, schema.names().collect()))
+    }
+
     /// Writes the items of this record to `out`; none if the topic is not mapped.
     ///
     /// After an error `out` is empty.

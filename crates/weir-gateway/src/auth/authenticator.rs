@@ -292,7 +292,7 @@ impl Authenticator {
         token: &str,
         now: AccessTime,
         spread: u64,
-    ) -> Result<(), AuthFailure> {
+    ) -> Result<Arc<VerifiedToken>, AuthFailure> {
         let client = self.verify(token, None, now.unix_ms)?;
         if !access.identity.is_same_user(&client.identity) {
             return Err(TokenError::OtherUser.into());
@@ -305,7 +305,7 @@ impl Authenticator {
         access.rule = rule.map(|place| place as u16);
         access.end_ms = access.aged_ms.min(expiry_ms(&client.identity, now, spread));
         self.counters.refreshed();
-        Ok(())
+        Ok(client)
     }
 
     fn grants(&self, client: &VerifiedToken) -> Result<Option<Grants>, TooManyValues> {
@@ -338,14 +338,19 @@ impl Authenticator {
         let most = self
             .session_rule(access)
             .and_then(|rule| rule.bandwidth_max_kbps);
-        let shares = access.shares.iter().filter_map(UsageShare::bandwidth_kbps);
-        let Some(most) = shares.fold(most, |most, share| lower(most, Some(share))) else {
+        let Some(most) = lower(most, self.shared_bandwidth(access)) else {
             return wanted;
         };
         Some(Bandwidth::Kbps(match wanted {
             Some(Bandwidth::Kbps(wanted)) => wanted.min(most),
             Some(Bandwidth::Unlimited) | None => most,
         }))
+    }
+
+    /// Returns the part of its user's or tenant's bandwidth that a session has now, in kbit/s.
+    pub(crate) fn shared_bandwidth(&self, access: &SessionAccess) -> Option<f64> {
+        let shares = access.shares.iter();
+        shares.fold(None, |most, share| lower(most, share.bandwidth_kbps()))
     }
 
     /// Returns the item rules, if there are any.

@@ -53,10 +53,10 @@ enum AccessErrorKind {
     KeyFile { issuer: String, error: KeyFileError },
     #[error("auth: issuer \"{issuer}\": ca_file: {error}")]
     Authorities { issuer: String, error: StoreError },
-    #[error("auth: revocations: there is no connection \"{0}\"; write the name of one")]
-    RevocationConnection(String),
     #[error("auth: source \"certificate\" is not supported yet; leave it out")]
     Certificate,
+    #[error("auth: revocations are not shared over a topic yet; leave the section out")]
+    Revocations,
     #[error("authorize: {0}")]
     Authorize(RuleConfigError),
     #[error(
@@ -71,11 +71,7 @@ enum AccessErrorKind {
 impl AccessConfig {
     /// Checks the sections and reads key files; relative paths start at `dir`. Returns `None`
     /// without sections.
-    pub(crate) fn new(
-        raw: RawAccess,
-        connections: &[&str],
-        dir: &Path,
-    ) -> Result<Option<Self>, AccessError> {
+    pub(crate) fn new(raw: RawAccess, dir: &Path) -> Result<Option<Self>, AccessError> {
         let RawAccess {
             auth,
             authorize,
@@ -92,6 +88,9 @@ impl AccessConfig {
         let has_auth = auth.is_some();
         let raw_auth = auth.map(Spanned::into_inner).unwrap_or_default();
         let mut auth = AuthConfig::new(&raw_auth).map_err(|error| at(error.into()))?;
+        if auth.revocations.is_some() {
+            return Err(at(AccessErrorKind::Revocations));
+        }
         if auth.sources.contains(&TokenSource::Certificate) {
             return Err(at(AccessErrorKind::Certificate));
         }
@@ -99,12 +98,6 @@ impl AccessConfig {
         auth.anonymous |= !has_auth;
         if !has_auth {
             auth.sources.clear();
-        }
-        if let Some(topic) = &auth.revocations {
-            if !connections.contains(&&*topic.connection) {
-                let name = topic.connection.to_string();
-                return Err(at(AccessErrorKind::RevocationConnection(name)));
-            }
         }
         let sources = auth.issuers.iter().map(|issuer| {
             let name = || issuer.issuer.to_string();

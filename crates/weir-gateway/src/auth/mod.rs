@@ -9,6 +9,7 @@ mod config;
 mod counters;
 mod credentials;
 mod failure;
+mod findings;
 mod item_access;
 mod key_source;
 mod keys;

@@ -2,12 +2,128 @@
 
 use weir_fanout::SessionKey;
 use weir_identity::audit::{AuditEvent, AuditOutcome, AuditRecord};
+use weir_mapping::CanonicalItem;
+use weir_net::server::ConnId;
+use weir_tlcp::codes::{ControlCode, SessionCode};
+use weir_tlcp::request::Add;
 
 use super::clients::Clients;
 use super::requests::client_ip;
+use super::resolve::ResolvedItems;
 use super::wire::Wire;
 
 impl Clients {
+    /// Records a new session.
+    pub(super) fn audit_create(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        self.audit_client(wire, key, (AuditEvent::Create, AuditOutcome::Allow), None);
+    }
+
+    /// Records a client that gets no session.
+    pub(super) fn audit_refused(
+        &self,
+        wire: &mut impl Wire,
+        conn: ConnId,
+        reason: &'static str,
+        code: SessionCode,
+    ) {
+        if let Some(log) = &self.shared.audit {
+            let record = log.event(AuditEvent::Create, AuditOutcome::Deny);
+            let address = client_ip(wire, conn);
+            log.record(record.reason(reason).code(code.code()).address(&address));
+        }
+    }
+
+    /// Records a new token for a session; `failure` is the reason why it is not accepted.
+    pub(super) fn audit_refresh(
+        &mut self,
+        wire: &mut impl Wire,
+        key: SessionKey,
+        failure: Option<&'static str>,
+    ) {
+        let outcome = match failure {
+            None => AuditOutcome::Allow,
+            Some(_) => AuditOutcome::Deny,
+        };
+        self.audit_client(wire, key, (AuditEvent::Refresh, outcome), failure);
+    }
+
+    /// Records a subscription that ends because its rule does not apply any more.
+    pub(super) fn audit_grant_lost(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        self.audit_client(wire, key, (AuditEvent::GrantLost, AuditOutcome::Deny), None);
+    }
+
+    /// Records that a session ends with its rights; `reason` is a word.
+    pub(super) fn audit_access_end(
+        &mut self,
+        wire: &mut impl Wire,
+        key: SessionKey,
+        event: AuditEvent,
+        reason: &'static str,
+    ) {
+        self.audit_client(wire, key, (event, AuditOutcome::Allow), Some(reason));
+    }
+
+    /// Records a decision about a subscription; `code` is that of a refusal.
+    pub(super) fn audit_subscribe(
+        &mut self,
+        key: SessionKey,
+        add: &Add<'_>,
+        resolved: &ResolvedItems,
+        code: Option<ControlCode>,
+    ) {
+        let shared = &self.shared;
+        let (Some(log), Some(entry)) = (&shared.audit, self.sessions.get_mut(key)) else {
+            return;
+        };
+        let outcome = match code {
+            None => AuditOutcome::Allow,
+            Some(_) => AuditOutcome::Deny,
+        };
+        let record = log.event(AuditEvent::Subscribe, outcome);
+        let record = record.session(&shared.handles.of(entry.core.id()));
+        let connection = &shared.connections[usize::from(resolved.connection)]
+            .config
+            .name;
+        let items = resolved.canonical.iter().map(CanonicalItem::as_str);
+        let record = record.subscription(connection, add.mode.as_str(), items);
+        let record = match entry.identity() {
+            Some(identity) => record.identity(identity),
+            None => record,
+        };
+        log.record(match code {
+            Some(code) => record.code(code.code()),
+            None => record,
+        });
+    }
+
+    /// Records an event of a session with the identity of its client.
+    fn audit_client(
+        &mut self,
+        wire: &mut impl Wire,
+        key: SessionKey,
+        event: (AuditEvent, AuditOutcome),
+        reason: Option<&'static str>,
+    ) {
+        if self.shared.audit.is_none() {
+            return;
+        }
+        let identity = self
+            .sessions
+            .get_mut(key)
+            .and_then(|entry| entry.identity());
+        let identity = identity.cloned();
+        self.audit(wire, key, event, |record| {
+            let record = match &identity {
+                Some(identity) => record.identity(identity),
+                None => record,
+            };
+            match reason {
+                Some(reason) => record.reason(reason),
+                None => record,
+            }
+        });
+    }
+
     /// Records an event of a session, with its handle and the client's address; `add` completes the
     /// record. Costs one branch without an audit log.
     pub(super) fn audit(

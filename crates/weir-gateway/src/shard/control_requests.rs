@@ -95,7 +95,8 @@ impl Shard {
                         .shared
                         .auth
                         .as_ref()
-                        .zip(entry.access.as_deref());
+                        .zip(entry.access.as_deref())
+                        .filter(|_| wanted.is_some());
                     let granted = auth.map(|(auth, access)| auth.bandwidth(access, *wanted));
                     entry.core.set_bandwidth(granted.unwrap_or(*wanted));
                     entry.limit_bandwidth(wire.now_ms());

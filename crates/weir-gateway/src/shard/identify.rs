@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_fanout::SessionKey;
+use weir_identity::audit::AuditEvent;
 use weir_identity::{Revocation, UserIdentity};
 use weir_mapping::split_fields;
 use weir_net::limited;
@@ -104,6 +105,9 @@ impl Shard {
         }
         guard.end_session(admission_id);
         let (code, text) = failure.refusal();
+        let reason = failure.reason();
+        self.clients
+            .audit_refused(wire, responses.conn, reason, code);
         responses.refuse(&(code, text.into()))
     }
 
@@ -239,6 +243,8 @@ impl Clients {
             unfiltered: add.requested_max_frequency == Frequency::Unfiltered,
         };
         let decided = auth.decide(access, resolved.canonical.iter(), wanted);
+        let code = decided.as_ref().err().map(|(code, _)| *code);
+        self.audit_subscribe(key, add, resolved, code);
         decided.map(Some).map_err(|(code, text)| SubscriptionError {
             code,
             message: text.to_owned(),
@@ -301,6 +307,13 @@ impl Clients {
         if let (Some(auth), Some(_)) = (&self.shared.auth, self.sessions.get_mut(key)) {
             auth.counters.end_session(reason);
         }
+        let (event, word) = match reason {
+            AccessEnd::Expired => (AuditEvent::Expire, "expired"),
+            AccessEnd::Revoked => (AuditEvent::Revoke, "revoked"),
+            AccessEnd::Replaced => (AuditEvent::Disconnect, "replaced"),
+            AccessEnd::Requests => (AuditEvent::Disconnect, "requests"),
+        };
+        self.audit_access_end(wire, key, event, word);
         self.end_session(wire, key, code, text, false);
     }
 

@@ -181,6 +181,9 @@ impl Clients {
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
+        if let Some(auth) = &self.shared.auth {
+            entry.lower_bandwidth(auth, now_ms);
+        }
         self.writer.trim_journal(entry, now_ms);
         if now_ms >= entry.access_end_ms() {
             let code = SessionCode::EXPIRED;

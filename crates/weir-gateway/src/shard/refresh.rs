@@ -62,10 +62,8 @@ impl Shard {
             refreshes.insert(key, waiting);
             return;
         }
-        if let Err(failure) = &done {
-            let reason = failure.reason();
-            weir_net::limited!(debug, "token not renewed", reason, "refused a new token");
-        }
+        let failure = done.as_ref().err().map(AuthFailure::reason);
+        self.clients.audit_refresh(wire, key, failure);
         let Some(prog) = waiting.prog else { return };
         let mut line = Vec::new();
         match done {
@@ -104,8 +102,9 @@ impl Clients {
         let Some(access) = &mut entry.access else {
             return Err(AuthFailure::NoCredentials);
         };
-        auth.refresh(access, token, now, rand::random())?;
+        let client = auth.refresh(access, token, now, rand::random())?;
         entry.arm(wire);
+        self.set_message_rights(key, &client);
         self.authorize_again(wire, key);
         Ok(())
     }
@@ -125,7 +124,10 @@ impl Clients {
         for sub_id in ids {
             // The session has the subscription.
             let _ = match self.still_allowed(key, sub_id) {
-                Err(()) => self.unsubscribe(key, sub_id, &mut lines),
+                Err(()) => {
+                    self.audit_grant_lost(wire, key);
+                    self.unsubscribe(key, sub_id, &mut lines)
+                }
                 Ok(most) => self.limit_frequency(key, sub_id, most, wire.now_ms(), &mut lines),
             };
         }

@@ -341,6 +341,10 @@ impl Shard {
                 return Err((SessionCode::COMBO_CONTROL_FAILED, refusal.message.into()));
             }
         }
+        if let Some(client) = client {
+            self.clients.set_message_rights(key, client);
+        }
+        self.clients.audit_create(wire, key);
         self.clients.counters.sessions_created += 1;
         Ok((key, notifications))
     }

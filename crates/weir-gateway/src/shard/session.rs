@@ -8,7 +8,7 @@ use weir_identity::UserIdentity;
 use weir_net::server::ConnId;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::Version;
-use weir_tlcp::request::Diffs;
+use weir_tlcp::request::{Bandwidth, Diffs};
 use weir_tlcp::server::{self, Session, SessionId, TokenBucket};
 
 use super::frame::Framing;
@@ -16,7 +16,7 @@ use super::journal::SessionJournal;
 use super::messages::SessionMessages;
 use super::wire::{NO_CONNECTION, Wire};
 use crate::admission::AdmissionId;
-use crate::auth::SessionAccess;
+use crate::auth::{Authenticator, SessionAccess};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdapterSet {
@@ -200,6 +200,19 @@ impl SessionEntry {
             self.armed_ms = 0;
         }
         due
+    }
+
+    /// Lowers the bandwidth to the part of its user or tenant that the session has now.
+    pub(super) fn lower_bandwidth(&mut self, auth: &Authenticator, now_ms: u64) {
+        let share = self
+            .access
+            .as_ref()
+            .and_then(|access| auth.shared_bandwidth(access));
+        let current = self.core.bandwidth_kbps();
+        if share.is_some_and(|share| current.is_none_or(|current| share < current)) {
+            self.core.set_bandwidth(share.map(Bandwidth::Kbps));
+            self.limit_bandwidth(now_ms);
+        }
     }
 
     pub(super) fn limit_bandwidth(&mut self, now_ms: u64) {

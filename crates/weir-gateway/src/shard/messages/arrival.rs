@@ -5,7 +5,9 @@ use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use weir_fanout::SessionKey;
-use weir_identity::rules::MessageGrant;
+use weir_identity::AuthMethod;
+use weir_identity::rules::{MessageGrant, MessageRights};
+use weir_identity::token::VerifiedToken;
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::Message;
 use weir_tlcp::server::{Arrival, MessageMark, SequenceId, write_reqerr};
@@ -66,6 +68,24 @@ impl Shard {
 type FirstMessage = Option<(Option<u32>, ReadyMessage)>;
 
 impl Clients {
+    /// Gives a session its client's rights to send messages.
+    pub(in crate::shard) fn set_message_rights(&mut self, key: SessionKey, client: &VerifiedToken) {
+        let (Some(messages), Some(entry)) = (&self.shared.messages, self.sessions.get_mut(key))
+        else {
+            return;
+        };
+        let (claims, identity) = (&client.claims, &client.identity);
+        // All anonymous clients have the same rights.
+        if identity.method() == AuthMethod::Anonymous {
+            return;
+        }
+        let rights = Arc::new(MessageRights::compile(&messages.rules, claims, identity));
+        match &mut entry.messages {
+            Some(own) => own.set_rights(&rights),
+            None => entry.messages = Some(Box::new(SessionMessages::new(&rights))),
+        }
+    }
+
     /// Returns the grant for a message, if there are rules and one of them covers it.
     fn grant(
         &mut self,

@@ -45,6 +45,15 @@ pub(in crate::shard) struct PendingMessage {
 }
 
 impl SessionMessages {
+    /// Gives the session the rights of a new token. Messages on their way keep theirs.
+    pub(super) fn set_rights(&mut self, rights: &Arc<MessageRights>) {
+        let sender = MessageSender {
+            rights: Arc::clone(rights),
+            handle: self.sender.handle.clone(),
+        };
+        self.sender = Arc::new(sender);
+    }
+
     pub(super) fn new(rights: &Arc<MessageRights>) -> Self {
         let sender = MessageSender {
             rights: Arc::clone(rights),

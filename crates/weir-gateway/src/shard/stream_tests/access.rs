@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use weir_fanout::SessionKey;
@@ -18,7 +16,11 @@ use crate::config::{GatewayLimits, UnknownNames};
 use crate::shard::http;
 use crate::shard::wire::Wire as _;
 
-const ISSUER: &str = "https://id.test";
+#[path = "../../../tests/support/signer.rs"]
+mod signer;
+
+use self::signer::{ISSUER, Signer, key_document};
+
 const AUTH: &str = r#"
 [auth]
 sources = ["password", "header", "cookie:weir"]
@@ -45,49 +47,14 @@ effect = "deny"
 items = ["item-[key=A9]"]
 "#;
 
-/// A signer of tokens.
-struct Signer {
-    key: EcdsaKeyPair,
-    id: &'static str,
-}
-
-impl Signer {
-    fn new(id: &'static str) -> Self {
-        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
-        Self { key, id }
-    }
-
-    /// Returns a token with these claims; some are added if they are missing.
-    fn token(&self, claims: &str) -> String {
-        let mut all: serde_json::Map<_, _> = serde_json::from_str(claims).expect("claims");
-        let exp = UNIX_START_MS / 1_000 + 600;
-        for (name, value) in [
-            ("iss", ISSUER.into()),
-            ("aud", "weir".into()),
-            ("sub", "anna".into()),
-            ("exp", exp.into()),
-        ] {
-            all.entry(name).or_insert(value);
-        }
-        let header = format!(r#"{{"alg":"ES256","kid":"{}"}}"#, self.id);
-        let claims = serde_json::to_string(&all).expect("JSON");
-        let signed = format!("{}.{}", BASE64.encode(header), BASE64.encode(claims));
-        let signature = self.key.sign(&SystemRandom::new(), signed.as_bytes());
-        format!("{signed}.{}", BASE64.encode(signature.expect("signature")))
-    }
+/// Returns a signer whose tokens are valid on the scripted clock.
+fn signer(id: &'static str) -> Signer {
+    Signer::new(id, UNIX_START_MS / 1_000 + 600)
 }
 
 fn key_set(signers: &[&Signer]) -> KeySet {
-    let jwk = |signer: &&Signer| {
-        let point = signer.key.public_key().as_ref();
-        let (x, y) = (BASE64.encode(&point[1..33]), BASE64.encode(&point[33..]));
-        let id = signer.id;
-        format!(r#"{{"kty":"EC","crv":"P-256","kid":"{id}","x":"{x}","y":"{y}"}}"#)
-    };
-    let keys: Vec<_> = signers.iter().map(jwk).collect();
-    let document = format!(r#"{{"keys":[{}]}}"#, keys.join(","));
     let allowed = [Algorithm::Es256].into_iter().collect();
-    KeySet::parse(document.as_bytes(), allowed).expect("a key set")
+    KeySet::parse(key_document(signers).as_bytes(), allowed).expect("a key set")
 }
 
 /// A shard that identifies its clients.
@@ -100,9 +67,9 @@ struct AccessEnv {
 impl AccessEnv {
     fn new(sections: &str) -> Self {
         let raw: RawAccess = toml::from_str(sections).expect("valid TOML");
-        let config = AccessConfig::new(raw, &["Data"], ".".as_ref()).expect("valid sections");
+        let config = AccessConfig::new(raw, ".".as_ref()).expect("valid sections");
         let auth = Arc::new(Authenticator::new(config.expect("sections"), &["Data"]));
-        let signer = Signer::new("k1");
+        let signer = signer("k1");
         auth.rotate(|keys| {
             assert!(keys.start_fetch(0));
             keys.fetched(key_set(&[&signer]), None, 0);
@@ -204,7 +171,7 @@ fn tokens_are_judged_with_constant_text() {
     let mut env = AccessEnv::new(AUTH);
     let valid = env.token("{}");
     assert!(env.open(1, &valid).starts_with("CONOK,"));
-    let stranger = Signer::new("k1").token("{}");
+    let stranger = signer("k1").token("{}");
     let (header, rest) = valid.split_once('.').expect("parts");
     let (claims, signature) = rest.split_once('.').expect("parts");
     let none = BASE64.encode(r#"{"alg":"none","kid":"k1"}"#);
@@ -531,7 +498,7 @@ fn new_token_renews_session_and_rights() {
     let failed = |prog| format!("MSGFAIL,weir_auth,{prog},-10,Token refused");
     let exp = UNIX_START_MS / 1_000 + 1_200;
     let bob = env.token(r#"{"sub":"bob"}"#);
-    let stranger = Signer::new("k1").token("{}");
+    let stranger = signer("k1").token("{}");
     for (prog, token) in [(1, &*bob), (2, &*stranger), (3, "x")] {
         assert_eq!(
             env.refresh(1, prog, token),
@@ -661,7 +628,7 @@ fn too_many_claim_values_are_not_cut() {
 #[test]
 fn requests_wait_for_unknown_keys() {
     let mut env = AccessEnv::new(AUTH);
-    let next = Signer::new("k2");
+    let next = signer("k2");
     let token = next.token("{}");
     assert_eq!(env.open(1, &token), REFUSED, "the keys are recent");
     let fetch = |env: &mut AccessEnv| {
@@ -684,7 +651,7 @@ fn requests_wait_for_unknown_keys() {
     assert_eq!(env.lines(3), ["MSGDONE,weir_auth,1,"]);
     // Over HTTP, with a key that does not come.
     fetch(&mut env);
-    let other = Signer::new("k3").token("{}");
+    let other = signer("k3").token("{}");
     let body = format!("{CREATE}&LS_password={other}");
     assert_eq!(env.http(4, POST_CREATE, &body), [""; 0]);
     assert_eq!(env.http(5, POST_CREATE, &body), [""; 0]);
@@ -703,7 +670,7 @@ fn withdrawn_key_is_rejected_at_once() {
     let mut env = AccessEnv::new(AUTH);
     let token = env.token("{}");
     assert!(env.open(1, &token).starts_with("CONOK,"));
-    let next = Signer::new("k2");
+    let next = signer("k2");
     let keys = key_set(&[&next]);
     env.auth.rotate(|rotation| {
         rotation.fetched(keys, None, 0);
