@@ -24,7 +24,7 @@ use super::failure::AuthFailure;
 use super::item_access::lower;
 use super::key_source::KeySource;
 use super::keys::{KeyStatus, KeyStore, OnRefresh};
-use super::usage::{SessionPlace, TooManySessions, UsageOwner, UsageShare, UsageTable};
+use super::usage::{SessionPlace, TooManySessions, UsageOwner, UsageTable};
 
 /// Verified tokens that are stored, for reconnections.
 const TOKENS_MAX: usize = 100_000;

@@ -152,3 +152,88 @@ fn rules<R, T>(
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> (Option<u32>, String) {
+        let raw: RawAccess = toml::from_str(text).expect("valid TOML");
+        let error = AccessConfig::new(raw, Path::new("/nowhere")).expect_err("an error");
+        let start = error.span.clone().map(|span| span.start);
+        let line = start.map(|start| 1 + text[..start].matches('\n').count() as u32);
+        (line, error.to_string())
+    }
+
+    #[test]
+    fn errors_have_line_and_remedy() {
+        let auth = "[auth]\n[[auth.issuer]]\nissuer=\"https://a\"\naudience=\"w\"\n";
+        let rule = "[[authorize]]\nname=\"one\"\nitems=[\"x\"]\n";
+        let rows = [
+            (
+                "\n[auth]\nsources=[\"magic\"]".to_owned(),
+                2,
+                "write password, header",
+            ),
+            (
+                "[auth]\nsources=[\"certificate\"]".to_owned(),
+                1,
+                "not supported yet",
+            ),
+            (
+                format!("{auth}jwks_file=\"keys.json\""),
+                1,
+                "/nowhere/keys.json: cannot read",
+            ),
+            (format!("{auth}jwks_url=\"http://a/keys\""), 1, "use HTTPS"),
+            (
+                format!("{auth}ca_file=\"ca.pem\"\nkeys=\"discovery\""),
+                1,
+                "ca_file: cannot",
+            ),
+            (
+                format!(
+                    "{auth}keys=\"discovery\"\n[auth.revocations]\ntopic=\"t\"\nconnection=\"c\""
+                ),
+                1,
+                "not shared over a topic yet",
+            ),
+            (
+                format!("{rule}[[authorize]]\nname=\"one\"\nitems=[\"y\"]"),
+                4,
+                "two rules",
+            ),
+            (
+                format!("{rule}where=\"VALUE.t = {{claims.t}}\""),
+                1,
+                "not supported yet",
+            ),
+            (
+                format!("{rule}[[session_rule]]\nname=\"s\""),
+                4,
+                "sets no limit",
+            ),
+            (
+                format!("{rule}[[session_rule]]\nname=\"s\"\nend_oldest=true"),
+                4,
+                "end_oldest needs max_sessions",
+            ),
+        ];
+        for (text, line, remedy) in rows {
+            let (found, message) = error(&text);
+            assert_eq!(found, Some(line), "{message}");
+            assert!(message.contains(remedy), "{message}");
+        }
+    }
+
+    #[test]
+    fn no_sections_are_no_access_control() {
+        let none = AccessConfig::new(RawAccess::default(), Path::new("."));
+        assert!(none.expect("valid").is_none());
+        let raw = toml::from_str("[[authorize]]\nname=\"r\"\nitems=[\"x\"]").expect("TOML");
+        let rules = AccessConfig::new(raw, Path::new("."))
+            .expect("valid")
+            .expect("rules");
+        assert!(rules.auth.anonymous && rules.auth.sources.is_empty());
+    }
+}

@@ -184,3 +184,107 @@ impl KeyServer {
         Ok((KeySet::parse(&keys.body, self.algorithms)?, keys.max_age))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpListener;
+
+    use weir_identity::config::{AuthConfig, RawAuth};
+
+    use super::*;
+
+    const KEYS: &str = r#"{"keys":[{"kty":"OKP","crv":"Ed25519",
+        "x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
+    fn source(keys: &str) -> KeySource {
+        let text = format!(
+            "[[issuer]]\nissuer=\"http://127.0.0.1:1\"\naudience=\"w\"\nalgorithms=[\"EdDSA\"]\n{keys}"
+        );
+        let raw: RawAuth = toml::from_str(&text).expect("TOML");
+        let config = AuthConfig::new(&raw).expect("a valid section");
+        KeySource::open(&config.issuers[0], Roots::System, Path::new(".")).expect("a source")
+    }
+
+    /// Fetches keys from a server that gives these responses, `ADDRESS` replaced by its own.
+    fn fetch(discovers: bool, responses: &[(&str, &str)]) -> Result<usize, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let responses: Vec<_> = responses
+            .iter()
+            .map(|(head, body)| {
+                let body = body.replace("ADDRESS", &address);
+                let head = head.replace("ADDRESS", &address);
+                format!(
+                    "HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n{body}",
+                    body.len()
+                )
+            })
+            .collect();
+        let KeySource::Web(mut server) = source(&format!("jwks_url=\"http://{address}/keys\""))
+        else {
+            panic!("a server");
+        };
+        server.discovers = discovers;
+        std::thread::spawn(move || {
+            for response in responses {
+                let Ok((stream, _)) = listener.accept() else {
+                    return;
+                };
+                let mut stream = BufReader::new(stream);
+                let mut line = String::new();
+                while stream.read_line(&mut line).is_ok_and(|bytes| bytes > 2) {
+                    line.clear();
+                }
+                // The gateway may have closed the connection.
+                let _ = stream.get_mut().write_all(response.as_bytes());
+            }
+        });
+        let fetched = server.fetch();
+        fetched
+            .map(|(keys, _)| keys.keys().len())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn keys_come_from_one_server_within_limits() {
+        let ok = "200 OK\r\nConnection: close";
+        assert_eq!(fetch(false, &[(ok, KEYS)]), Ok(1));
+        let document =
+            |issuer: &str, keys: &str| format!(r#"{{"issuer":"{issuer}","jwks_uri":"{keys}"}}"#);
+        let own = document("http://127.0.0.1:1", "http://ADDRESS/keys");
+        assert_eq!(fetch(true, &[(ok, &own), (ok, KEYS)]), Ok(1));
+        let other = document("http://127.0.0.1:2", "http://ADDRESS/keys");
+        let insecure = document("http://127.0.0.1:1", "http://10.0.0.1/keys");
+        let huge = " ".repeat(300 << 10);
+        let redirect = "302 Found\r\nLocation: http://ADDRESS/other";
+        for (discovers, head, body, reason) in [
+            (true, ok, &*other, "another issuer"),
+            (true, ok, &*insecure, "HTTPS"),
+            (false, redirect, KEYS, "status 302"),
+            (false, "500 Broken", KEYS, "status 500"),
+            (false, ok, &*huge, "limit"),
+            (false, ok, "{\"keys\":[]}", "no usable key"),
+        ] {
+            // A second response, which must not be asked for.
+            let error = fetch(discovers, &[(head, body), (ok, KEYS)]).expect_err(reason);
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn changed_file_is_read_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("keys.json");
+        std::fs::write(&path, KEYS).expect("a file");
+        let KeySource::File(file) = source(&format!("jwks_file={path:?}")) else {
+            panic!("a file");
+        };
+        assert_eq!(file.keys.as_ref().map(|keys| keys.keys().len()), Some(1));
+        assert!(file.read_if_changed().is_none());
+        std::fs::write(&path, "nonsense").expect("a file");
+        assert!(file.read_if_changed().is_some_and(|read| read.is_err()));
+        std::fs::write(&path, format!("{KEYS} ")).expect("a file");
+        assert!(file.read_if_changed().is_some_and(|read| read.is_ok()));
+    }
+}

@@ -392,12 +392,12 @@ mod tests {
 
     /// With its connection and its places in the item table, a session must stay below 1 KiB. Of
     /// the entry, 16 bytes are for the journal and timers, 24 for bandwidth and frequency limits, 8
-    /// for diffs, 8 for the line limit and the version, 8 for client messages, and 8 for identity
-    /// and rights.
+    /// for diffs, 8 for the line limit and the version, 8 for client messages, 8 for the time of
+    /// creation, and 8 for identity and rights.
     #[test]
     fn session_entry_stays_small() {
         assert!(
-            size_of::<SessionEntry>() <= 232,
+            size_of::<SessionEntry>() <= 240,
             "{}",
             size_of::<SessionEntry>()
         );
