@@ -1,11 +1,13 @@
-//! `weir gateway`: the commands `run`, `check` and `explain`.
+//! `weir gateway`: the commands `run`, `check`, `explain` and `sessions`.
 
+mod admin_client;
 mod check;
 mod config;
 mod explain;
 mod explain_text;
 mod record_file;
 mod registry_check;
+mod sessions;
 mod table;
 mod topic_check;
 
@@ -51,6 +53,12 @@ pub(crate) enum GatewayCommand {
     /// be delivered (with --item, to that item), otherwise 1.
     #[command(after_help = explain::AFTER_HELP)]
     Explain(explain::ExplainArgs),
+    /// List, trace and end the sessions of a running gateway
+    ///
+    /// The commands use the admin port with the token of [admin.sessions] in gateway.toml. The exit
+    /// code is 1 if no session matches, 2 for a wrong token, and 3 if the gateway does not respond.
+    #[command(subcommand)]
+    Sessions(sessions::SessionsCommand),
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +86,7 @@ pub(crate) fn run(command: GatewayCommand) -> Result<Exit, Failure> {
         GatewayCommand::Run(args) => serve(&args),
         GatewayCommand::Check(args) => check::run(&args),
         GatewayCommand::Explain(args) => explain::run(&args),
+        GatewayCommand::Sessions(command) => sessions::run(&command),
     }
 }
 
