@@ -1,5 +1,6 @@
 //! Revoked tokens and users.
 
+use aws_lc_rs::digest::{SHA256, digest};
 use foldhash::{HashMap, HashMapExt};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -8,6 +9,8 @@ use crate::identity::UserIdentity;
 
 /// Longest text of an entry, in bytes.
 const TEXT_BYTES_MAX: usize = 2048;
+/// Bytes of the hash that names an entry.
+const ID_BYTES: usize = 8;
 
 /// Tokens that an entry revokes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -27,6 +30,19 @@ pub enum RevocationKey {
         /// User name.
         user: Box<str>,
     },
+}
+
+impl RevocationKey {
+    /// Returns a short name of the entry, the same in all gateways.
+    pub fn id(&self) -> String {
+        let (kind, issuer, text) = match self {
+            Self::Token { issuer, jti } => ("token", issuer, jti),
+            Self::User { issuer, user } => ("user", issuer, user),
+        };
+        let hash = digest(&SHA256, format!("{kind}\0{issuer}\0{text}").as_bytes());
+        let bytes = hash.as_ref().iter().take(ID_BYTES);
+        bytes.map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// One revocation, as the admin API and the shared topic carry it.
@@ -253,6 +269,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn ids_name_kind_issuer_and_text() {
+        let (token, user) = (token("anna").key, user(1).key);
+        assert_eq!(token.id(), token.clone().id());
+        assert_eq!((token.id().len(), user.id().len()), (16, 16));
+        assert_ne!(token.id(), user.id());
     }
 
     #[test]

@@ -23,6 +23,16 @@ pub(super) enum ApiError {
     Code,
     #[error("\"message\" has more than {0} bytes")]
     Message(usize),
+    #[error("\"{0}\" must be a time like 2027-01-15T08:00:00Z")]
+    Time(&'static str),
+    #[error("give \"jti\" or \"user\"")]
+    RevocationKey,
+    #[error(transparent)]
+    Revocation(#[from] weir_identity::RevocationError),
+    #[error("clients are not identified: gateway.toml has no [auth]")]
+    NoAuth,
+    #[error("no such revocation")]
+    NoRevocation,
     #[error("no such session")]
     NoSession,
     #[error("an event loop did not respond, try again")]
@@ -34,6 +44,7 @@ impl ApiError {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::NoSession => "no_session",
+            Self::NoRevocation => "no_revocation",
             Self::Busy => "busy",
             _ => "bad_request",
         }
@@ -42,7 +53,7 @@ impl ApiError {
     pub(super) fn response(&self) -> Response {
         let status = match self {
             Self::Method(_) => 405,
-            Self::NoSession => 404,
+            Self::NoSession | Self::NoRevocation => 404,
             Self::Busy => 503,
             _ => 400,
         };

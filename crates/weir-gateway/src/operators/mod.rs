@@ -4,6 +4,7 @@
 mod api_error;
 mod body;
 mod query;
+mod revocations;
 mod sessions;
 mod trace;
 
@@ -17,7 +18,9 @@ use weir_net::http1::Response;
 use self::api_error::ApiError;
 use self::body::DisconnectBody;
 use self::query::Query;
+use self::revocations::{RevocationBody, now_ms};
 use self::sessions::{Cursor, Visitor};
+use crate::auth::Authenticator;
 use crate::session_handles::SessionHandles;
 use crate::shard::{SessionAction, SessionFilter, ShardContext};
 
@@ -50,6 +53,11 @@ impl SessionAdmin {
             ("sessions", Some(handle), "DELETE") => self.end_one(call, handle),
             ("disconnect", None, "POST") => self.disconnect(call),
             ("trace", None, "GET") => self.trace(call),
+            ("revocations", None, "GET") => self.revocations(call),
+            ("revocations", None, "POST") => self.revoke(call),
+            ("revocations", Some(id), "DELETE") => self.withdraw(call, id),
+            ("revocations", None, _) => Err(ApiError::Method("GET, POST")),
+            ("revocations", Some(_), _) => Err(ApiError::Method("DELETE")),
             ("sessions" | "trace", None, _) => Err(ApiError::Method("GET")),
             ("sessions", Some(_), _) => Err(ApiError::Method("GET, DELETE")),
             ("disconnect", None, _) => Err(ApiError::Method("POST")),
@@ -152,6 +160,41 @@ impl SessionAdmin {
         self.visit(filter, action, all, |rows, _| {
             Ok(json!({ "disconnected": rows.len() }))
         })
+    }
+
+    fn auth(&self) -> Result<&Authenticator, ApiError> {
+        self.shared.auth.as_deref().ok_or(ApiError::NoAuth)
+    }
+
+    fn revocations(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {
+        let list = self.auth()?.revocations(now_ms());
+        self.allow(call, "list_revocations", None);
+        let rows: Vec<_> = list.iter().map(revocations::row).collect();
+        Ok(Page::Now(response(&json!({ "revocations": rows }))))
+    }
+
+    fn revoke(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {
+        let auth = self.auth()?;
+        let entry = body::read::<RevocationBody>(call.body)?.entry()?;
+        let row = revocations::row(&entry);
+        let key = entry.key.clone();
+        auth.revoke(entry)?;
+        self.note(call, AuditOutcome::Allow, "revoke", |record| {
+            record.revocation(&key)
+        });
+        Ok(Page::Now(response(&row)))
+    }
+
+    fn withdraw(&self, call: &ApiCall<'_>, id: &str) -> Result<Page, ApiError> {
+        let auth = self.auth()?;
+        let list = auth.revocations(now_ms());
+        let entry = list.iter().find(|entry| entry.key.id() == id);
+        let entry = entry.ok_or(ApiError::NoRevocation)?;
+        auth.withdraw_revocation(&entry.key);
+        self.note(call, AuditOutcome::Allow, "withdraw_revocation", |record| {
+            record.revocation(&entry.key)
+        });
+        Ok(Page::Now(response(&revocations::row(entry))))
     }
 
     fn trace(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {

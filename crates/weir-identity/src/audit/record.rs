@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{AuthMethod, UserIdentity};
+use crate::revocation::RevocationKey;
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -194,6 +195,18 @@ impl AuditRecord {
         self.user = shortened(identity.user()).filter(|user| !user.is_empty());
         self.jti = identity.token_id().and_then(shortened);
         self.auth = Some(identity.method().into());
+        self
+    }
+
+    /// Adds whose tokens a revocation is about.
+    pub fn revocation(mut self, key: &RevocationKey) -> Self {
+        let (issuer, user, jti) = match key {
+            RevocationKey::Token { issuer, jti } => (issuer, None, Some(jti)),
+            RevocationKey::User { issuer, user } => (issuer, Some(user), None),
+        };
+        self.issuer = shortened(issuer);
+        self.user = user.and_then(|user| shortened(user));
+        self.jti = jti.and_then(|jti| shortened(jti));
         self
     }
 
