@@ -13,6 +13,17 @@ use weir_gateway::Gateway;
 
 const TOKEN: &str = "operators-0123456789-0123456789-0123456789";
 
+/// Secret of the issuer, and two tokens of anna that it signs: `t-1` and `t-2`.
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+const TOKENS: [&str; 2] = [
+    "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJodHRwczovL2lkLmV4YW1wbGUiLCJhdWQiOiJ3ZWlyIiwic3V\
+     iIjoiYW5uYSIsImp0aSI6InQtMSIsImlhdCI6MTcwMDAwMDAwMCwiZXhwIjo0MTAyNDQ0ODAwfQ.rnJb\
+     5VRYa0k2bU9iVR4MM2Gs3uoMq7VcWxlXyWEMtUs",
+    "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJodHRwczovL2lkLmV4YW1wbGUiLCJhdWQiOiJ3ZWlyIiwic3V\
+     iIjoiYW5uYSIsImp0aSI6InQtMiIsImlhdCI6MTcwMDAwMDAwMCwiZXhwIjo0MTAyNDQ0ODAwfQ.flyS\
+     GDxtPBB85iqXpznjTeoSISewJCAF11Isq4_450Y",
+];
+
 /// A gateway with session administration and an audit log.
 struct Administered {
     env: TestEnv,
@@ -22,12 +33,18 @@ struct Administered {
 
 impl Administered {
     fn new() -> Self {
+        Self::with("")
+    }
+
+    /// Starts a gateway with more sections.
+    fn with(more: &str) -> Self {
         let env = TestEnv::new();
+        env.write("secret", SECRET);
         let audit = env.path("audit.log");
         env.write("token", &format!("{TOKEN}\n"));
         let toml = "[admin.sessions]\ntoken_file = \"token\"\n[audit]\npath = \"audit.log\"\n\
                     gateway = \"gw-1\"\n";
-        let gateway = env.ready(env.config_with(toml, |xml| xml));
+        let gateway = env.ready(env.config_with(&format!("{toml}{more}"), |xml| xml));
         Self {
             env,
             gateway,
@@ -233,4 +250,96 @@ fn trace_shows_session_and_item_live() {
     wait_for(1, "subscribers", "count", 0.into());
     let (status, _) = own.call("GET /admin/v1/trace?session=0-0-0", "");
     assert_eq!(status, 200, "a stream with one line");
+}
+
+const IDENTIFIED: &str = r#"
+[[auth.issuer]]
+issuer = "https://id.example"
+audience = "weir"
+algorithms = ["HS256"]
+secret_file = "secret"
+
+[[authorize]]
+name = "own"
+items = ["ltest-[key=A]"]
+"#;
+
+/// Creates a session with a token; returns the first line of the response.
+fn create(gateway: &Gateway, token: &str) -> (Client, String) {
+    let mut client = Client::connect(gateway);
+    client.send(&format!(
+        "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test&LS_send_sync=false\
+         &LS_keepalive_millis=1000&LS_reduce_head=true&LS_password={token}"
+    ));
+    let line = client.line();
+    (client, line)
+}
+
+#[test]
+fn users_are_found_disconnected_and_revoked() {
+    let own = Administered::with(IDENTIFIED);
+    let (mut one, created) = create(&own.gateway, TOKENS[0]);
+    let session_id = created.split(',').nth(1).expect("a session").to_owned();
+    let (mut other, _) = create(&own.gateway, TOKENS[1]);
+    one.subscribe(1, &own.item("A"), "value");
+    one.send(
+        "control\r\nLS_reqId=2&LS_op=add&LS_subId=2&LS_mode=RAW&LS_group=ltest-[key%3DB]\
+         &LS_schema=value&LS_data_adapter=QuickStart&LS_ack=false",
+    );
+    assert_eq!(one.line(), "REQERR,2,-2,Not authorized");
+    let denied = own.wait_audit("a denied item", |line| {
+        line["event"] == "subscribe" && line["outcome"] == "deny"
+    });
+    assert_eq!(
+        (&denied["user"], &denied["code"]),
+        (&json!("anna"), &json!(-2))
+    );
+    assert_eq!(
+        (&denied["items"], &denied["jti"]),
+        (&json!([own.item("B")]), &json!("t-1"))
+    );
+    let found = own.sessions("user=anna&issuer=https%3A%2F%2Fid.example");
+    assert_eq!(found.len(), 2);
+    assert!(own.sessions("user=bob").is_empty());
+    for row in &found {
+        assert_eq!(
+            (&row["auth"], &row["user"]),
+            (&json!("jwt"), &json!("anna"))
+        );
+        assert_eq!(row["expires"], "2100-01-01T00:00:00.000Z");
+    }
+    let revoke = r#"{"issuer":"https://id.example","jti":"t-1"}"#;
+    let (status, revoked) = own.call("POST /admin/v1/revocations", revoke);
+    assert_eq!((status, &revoked["jti"]), (200, &json!("t-1")));
+    assert_eq!(one.line(), "END,-10,Revoked");
+    own.wait_audit("the revocation", |line| {
+        line["event"] == "revoke" && line["jti"] == "t-1"
+    });
+    assert!(create(&own.gateway, TOKENS[0]).1.starts_with("CONERR,1,"));
+    let refused = own.wait_audit("a refused client", |line| {
+        line["event"] == "create" && line["outcome"] == "deny"
+    });
+    assert_eq!(
+        (&refused["reason"], &refused["code"]),
+        (&json!("revoked"), &json!(1))
+    );
+    let (_, list) = own.call("GET /admin/v1/revocations", "");
+    assert_eq!(list["revocations"], json!([revoked]));
+    let id = revoked["id"].as_str().expect("an id");
+    let request = format!("DELETE /admin/v1/revocations/{id}");
+    assert_eq!(
+        (own.call(&request, "").0, own.call(&request, "").0),
+        (200, 404)
+    );
+    assert!(create(&own.gateway, TOKENS[0]).1.starts_with("CONOK,"));
+    let body = r#"{"user":"anna","code":48,"message":"maintenance"}"#;
+    let (_, ended) = own.call("POST /admin/v1/disconnect", body);
+    assert!(ended["disconnected"].as_u64() >= Some(1), "{ended}");
+    assert_eq!(other.line(), "END,48,maintenance");
+    // Neither tokens nor session IDs are in the log.
+    let text = std::fs::read_to_string(&own.audit).expect("the log");
+    for secret in [TOKENS[0], TOKENS[1], TOKEN, &session_id, SECRET] {
+        let parts = secret.split('.').filter(|part| part.len() > 20);
+        parts.for_each(|part| assert!(!text.contains(part), "{part}"));
+    }
 }

@@ -6,6 +6,7 @@
 mod check;
 mod compile;
 mod decision;
+mod explain;
 mod grants;
 mod index;
 mod message;
@@ -14,6 +15,7 @@ mod record_class;
 pub use check::{ConnectionFacts, ItemShape, RuleFinding, rule_findings};
 pub use compile::ItemRules;
 pub use decision::{Allowance, Denial, ItemAccess, SubscriptionDenial};
+pub use explain::{RuleExplanation, RuleReason, explain_rules};
 pub use grants::{GrantTable, Grants};
 pub use message::{MessageGrant, MessageRights, shadowed_messages};
 pub use record_class::{RecordClass, RecordClassId, RecordClasses};

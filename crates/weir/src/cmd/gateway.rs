@@ -4,6 +4,7 @@ mod admin_client;
 mod check;
 mod config;
 mod explain;
+mod explain_access;
 mod explain_text;
 mod record_file;
 mod registry_check;

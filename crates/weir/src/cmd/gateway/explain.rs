@@ -17,6 +17,7 @@ use weir_mapping::{
 };
 
 use super::config::{GatewayConfigArgs, load};
+use super::explain_access::{self, AccessRequest, ExplainAccessArgs};
 use super::explain_text::{self, ItemExplanation, LookBackResult, RecordExplanation};
 use super::record_file;
 use super::topic_check;
@@ -35,7 +36,8 @@ A key, value or header is a string, null, {\"base64\": \"...\"} or {\"json\": an
 Examples:
   weir gateway explain --adapters adapters.xml --record record.json
   weir gateway explain --adapters adapters.xml --topic LTest --last --item 'ltest-[key=Apple]'
-  weir gateway explain --adapters adapters.xml --topic LTest --partition 3 --offset 12 --json";
+  weir gateway explain --adapters adapters.xml --topic LTest --partition 3 --offset 12 --json
+  weir gateway explain --config gateway.toml --token token.jwt --item 'quote-[symbol=X]'";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
@@ -48,7 +50,7 @@ pub(crate) struct ExplainArgs {
     #[arg(
         long,
         value_name = "FILE",
-        required_unless_present = "topic",
+        required_unless_present_any = ["topic", "token", "claims"],
         conflicts_with = "topic"
     )]
     record: Option<PathBuf>,
@@ -88,6 +90,8 @@ pub(crate) struct ExplainArgs {
     /// Longest wait for the brokers
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "15s")]
     timeout: Duration,
+    #[command(flatten)]
+    access: ExplainAccessArgs,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -99,6 +103,15 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
         CanonicalItem::parse(written).with_context(|| format!("--item \"{written}\""))
     });
     let item = item.transpose().or_exit(Exit::Usage)?;
+    if let (Some(item), true) = (&item, args.access.is_requested()) {
+        let request = AccessRequest {
+            connection: args.connection.as_deref(),
+            item,
+            fields: args.fields.as_deref(),
+            json: args.json,
+        };
+        return explain_access::run(&args.access, config, &request);
+    }
     let (record, looked_back) = match (&args.record, &args.topic) {
         (Some(path), _) => {
             let record = record_file::read(path, only_topic(&config));
