@@ -121,8 +121,9 @@ impl Ingest {
         let reader = selected.kind;
         match &selected.reason {
             None => tracing::info!(connection = %name, %reader, "reading from Kafka"),
-            Some(reason) => {
-                tracing::info!(connection = %name, %reader, %reason, "reading from Kafka");
+            Some(setting) => {
+                let only = "reading from Kafka; the lean client lacks the setting";
+                tracing::info!(connection = %name, %reader, %setting, "{only}");
             }
         }
     }

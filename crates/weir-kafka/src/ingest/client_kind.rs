@@ -15,7 +15,7 @@ pub struct SelectedReader {
     /// The client.
     pub kind: ReaderKind,
     /// Setting that only librdkafka supports, if it is the reason.
-    pub reason: Option<SourceError>,
+    pub reason: Option<String>,
 }
 
 impl SelectedReader {
@@ -24,20 +24,20 @@ impl SelectedReader {
     /// # Errors
     /// The client would reject the configuration.
     pub(super) fn new(config: &IngestConfig, choice: ReaderChoice) -> Result<Self, SourceError> {
-        let error = match choice {
+        let reason = match choice {
             ReaderChoice::Librdkafka => None,
             ReaderChoice::Auto | ReaderChoice::Lean => match LeanClient::check(config) {
                 Ok(()) => return Ok(ReaderKind::Lean.into()),
-                Err(error) if choice == ReaderChoice::Auto && error.is_of_lean_client() => {
-                    Some(error)
-                }
-                Err(error) => return Err(error),
+                Err(error) => match error.only_in_librdkafka() {
+                    Some(setting) if choice == ReaderChoice::Auto => Some(setting),
+                    _ => return Err(error),
+                },
             },
         };
         LibrdkafkaClient::check(config)?;
         Ok(Self {
             kind: ReaderKind::Librdkafka,
-            reason: error,
+            reason,
         })
     }
 }
@@ -102,7 +102,7 @@ mod tests {
         };
         let selected = SelectedReader::new(&config, choice);
         let selected = selected.map_err(|error| error.to_string())?;
-        Ok((selected.kind, selected.reason.map(|it| it.to_string())))
+        Ok((selected.kind, selected.reason))
     }
 
     #[test]
@@ -116,9 +116,9 @@ mod tests {
         assert_eq!(select(&known, Librdkafka), other);
 
         let only_librdkafka = [("queued.min.messages", "1")];
-        let (kind, reason) = select(&only_librdkafka, Auto).expect("valid");
-        assert_eq!(kind, ReaderKind::Librdkafka);
-        assert!(reason.is_some_and(|it| it.contains("queued.min.messages")));
+        let named = Some("queued.min.messages".to_owned());
+        let other = Ok((ReaderKind::Librdkafka, named));
+        assert_eq!(select(&only_librdkafka, Auto), other);
         assert!(select(&only_librdkafka, Lean).is_err());
     }
 

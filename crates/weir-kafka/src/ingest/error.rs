@@ -44,12 +44,15 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// Returns `true` for settings that the lean reader lacks, but not librdkafka.
-    pub(super) fn is_of_lean_client(&self) -> bool {
-        matches!(
-            self,
-            Self::NotLean { .. }
-                | Self::Security(SecurityError::Kerberos | SecurityError::CipherSuites { .. })
-        )
+    /// Returns the setting that the lean reader lacks, but not librdkafka, if it is the reason.
+    pub(super) fn only_in_librdkafka(&self) -> Option<String> {
+        match self {
+            Self::NotLean { name, .. } => Some(name.clone()),
+            Self::Security(SecurityError::Kerberos) => Some("sasl.mechanism=GSSAPI".to_owned()),
+            Self::Security(SecurityError::CipherSuites { .. }) => {
+                Some("ssl.cipher.suites".to_owned())
+            }
+            _ => None,
+        }
     }
 }

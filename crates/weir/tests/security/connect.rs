@@ -111,7 +111,8 @@ fn ingest_librdkafka(case: &ClientCase) -> Outcome {
     run_gateway(case, "librdkafka")
 }
 
-/// Starts a gateway. A refused one keeps running, is unhealthy and counts the failures.
+/// Starts a gateway. A refused one keeps running, is unhealthy and counts the failures. Its log
+/// names the client that reads.
 fn run_gateway(case: &ClientCase, reader: &str) -> Outcome {
     let file = case.dir.join("gateway.xml");
     fs::write(&file, adapters(case)).expect("a file");
@@ -122,6 +123,10 @@ fn run_gateway(case: &ClientCase, reader: &str) -> Outcome {
     command.arg("--adapters").arg(&file);
     command.arg("--kafka-config").arg(&case.config);
     command.arg("--kafka-reader").arg(reader);
+    let used = match reader {
+        "auto" => "reader=lean",
+        _ => "reader=librdkafka",
+    };
     let written = fs::File::create(&log).expect("a file");
     command.stdout(Stdio::null()).stderr(written);
     let mut gateway = Process::spawn(&mut command);
@@ -134,7 +139,9 @@ fn run_gateway(case: &ClientCase, reader: &str) -> Outcome {
                 _ => Err(format!("UNEXPECTED end of the gateway, {status}: {log}")),
             };
         }
-        if get(admin, "/health/ready").is_some_and(|response| response.contains(" 200 ")) {
+        let is_named = || fs::read_to_string(&log).is_ok_and(|log| log.contains(used));
+        let health = get(admin, "/health/ready");
+        if health.is_some_and(|response| response.contains(" 200 ")) && is_named() {
             return Ok(());
         }
         let metrics = get(admin, "/metrics").unwrap_or_default();
