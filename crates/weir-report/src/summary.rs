@@ -1,7 +1,7 @@
 //! The table of the first screen: every subject at one load, relative to the best.
 
 use maud::{Markup, html};
-use weir_stats::answer::{self, Basis};
+use weir_stats::answer::{self, AnswerBasis};
 use weir_stats::libraries::{Quantity, relative_medians};
 use weir_stats::run::{Cell, Derived, FindMax, Repetitions, Run};
 
@@ -106,9 +106,9 @@ fn clients(run: &Run, level: &Level<'_>) -> Summary {
     let mut table = ReportTable::headed(1, headings);
     let basis = answer::basis(run);
     let value = |row: &SubjectRow<'_>| match basis {
-        Basis::ServerCores => view::server_cores(&row.repetitions()),
-        Basis::CpuPerDelivery => row.figures.cpu_us_delivering,
-        Basis::ResponseTime => row.figures.mean_us,
+        AnswerBasis::ServerCores => view::server_cores(&row.repetitions()),
+        AnswerBasis::CpuPerDelivery => row.figures.cpu_us_delivering,
+        AnswerBasis::ResponseTime => row.figures.mean_us,
     };
     let known = || level.valid().filter_map(value);
     let best = known().min_by(f64::total_cmp).filter(|best| *best > 0.0);
@@ -141,17 +141,17 @@ fn clients(run: &Run, level: &Level<'_>) -> Summary {
         title: format!("Side by side at {}", level.label()),
         table,
         caption: match basis {
-            Basis::ServerCores => {
+            AnswerBasis::ServerCores => {
                 "Relative: cores of all servers (the broker and what is between it and the \
                  clients), divided by those of the subject that needs the fewest; lower is better. \
                  Latencies count from the due time of a record."
             }
-            Basis::CpuPerDelivery => {
+            AnswerBasis::CpuPerDelivery => {
                 "Relative: CPU per delivery of the process that delivers, divided by the lowest; \
                  lower is better. Server cores include the broker. Latencies count from the due \
                  time of a record."
             }
-            Basis::ResponseTime => {
+            AnswerBasis::ResponseTime => {
                 "Relative: mean divided by the lowest; lower is better. Latencies count from the \
                  due time of a record."
             }

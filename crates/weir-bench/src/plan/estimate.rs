@@ -72,8 +72,8 @@ impl PlanEstimate {
 
     fn sweep(&mut self, plan: &SweepPlan) {
         let (sweep, load) = (&plan.sweep, plan.warm_up + plan.hold);
-        // Kafka's own tools, or the other variant of an A/A test, run each cell again; starting them
-        // takes time.
+        // Kafka's own tools, or the other variant of an A/A test, run each cell again.
+        // Starting them takes time.
         let is_twice = sweep.kafka_tools || plan.aa_test;
         let tools: u32 = if is_twice { 2 } else { 1 };
         let max = sweep.mib_per_s_max.map_or(u64::MAX, |mib| mib << 20);

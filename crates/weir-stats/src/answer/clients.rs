@@ -10,7 +10,7 @@ const FLOOR: &str = "floor";
 
 /// The quantity in which an answer compares subjects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
+pub enum AnswerBasis {
     /// CPU cores of all servers.
     ServerCores,
     /// CPU time per delivery of the process that delivers.
@@ -19,7 +19,7 @@ pub enum Basis {
     ResponseTime,
 }
 
-/// What the highest sustained load is compared with.
+/// The other side of the comparison in an answer.
 enum Rival<'p, 'r> {
     Consumers,
     Floor(&'p Repetitions<'r>),
@@ -71,12 +71,12 @@ pub(super) fn answer(run: &Run) -> Option<String> {
 }
 
 /// Returns the quantity in which the answer compares the subjects at its load.
-pub(super) fn basis(run: &Run) -> Basis {
+pub(super) fn basis(run: &Run) -> AnswerBasis {
     let points = points(run);
     match best(&points).map(|best| Rival::of(best, &points)) {
-        Some(Rival::Consumers | Rival::None) => Basis::ServerCores,
-        Some(Rival::Floor(_)) => Basis::CpuPerDelivery,
-        Some(Rival::Fastest(_)) | None => Basis::ResponseTime,
+        Some(Rival::Consumers | Rival::None) => AnswerBasis::ServerCores,
+        Some(Rival::Floor(_)) => AnswerBasis::CpuPerDelivery,
+        Some(Rival::Fastest(_)) | None => AnswerBasis::ResponseTime,
     }
 }
 
@@ -374,10 +374,13 @@ mod tests {
                 ..Run::default()
             })
         };
-        assert_eq!(of(&["gateway", "floor", "groups"]), Basis::ServerCores);
-        assert_eq!(of(&["gateway", "floor"]), Basis::CpuPerDelivery);
-        assert_eq!(of(&["groups", "standalone"]), Basis::ResponseTime);
-        assert_eq!(of(&["gateway"]), Basis::ServerCores);
+        assert_eq!(
+            of(&["gateway", "floor", "groups"]),
+            AnswerBasis::ServerCores
+        );
+        assert_eq!(of(&["gateway", "floor"]), AnswerBasis::CpuPerDelivery);
+        assert_eq!(of(&["groups", "standalone"]), AnswerBasis::ResponseTime);
+        assert_eq!(of(&["gateway"]), AnswerBasis::ServerCores);
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod words;
 
 use crate::libraries;
 use crate::run::{Cell, FindMax, FindMaxOutcome, Run, RunOutcome};
-pub use clients::Basis;
+pub use clients::AnswerBasis;
 pub use headline::Headline;
 pub use noise::{noise, noise_floor};
 use words::count;
@@ -36,7 +36,7 @@ pub fn load_point(run: &Run) -> Option<&Cell> {
 }
 
 /// Returns the quantity in which the answer compares the subjects at its load.
-pub fn basis(run: &Run) -> Basis {
+pub fn basis(run: &Run) -> AnswerBasis {
     clients::basis(run)
 }
 
