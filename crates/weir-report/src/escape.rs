@@ -164,7 +164,8 @@ mod tests {
         let text = "<p title=\"1 %\">1.02 × it, 5 % (3 ms), 3 s<b> % </b>of 2 sets, 1 to 2</p>\
                     <script>5 % 3 < 2 % 1</script>";
         let expected = "<p title=\"1 %\">1.02\u{a0}× it, 5\u{a0}% (3\u{a0}ms), \
-                        3\u{a0}s<b>\u{a0}% </b>of 2 sets, 1\u{a0}to\u{a0}2</p><script>5 % 3 < 2 % 1</script>";
+                        3\u{a0}s<b>\u{a0}% </b>of 2 sets, 1\u{a0}to\u{a0}2</p>\
+                        <script>5 % 3 < 2 % 1</script>";
         assert_eq!(html(text), expected);
         assert_eq!(html("a < 5"), "a < 5");
     }
