@@ -17,7 +17,7 @@ use weir_net::stream::{SendQueue, SocketStream, TlsBuffers, connect_result};
 use weir_net::tls::{ClientTls, TlsAcceptor};
 
 use crate::protocol::{AdapterProtocol, NotificationTicket, ProtocolAction, WhileDown};
-use crate::server::AdapterSink;
+use crate::sink::AdapterSink;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -68,7 +68,7 @@ pub(crate) enum Tls {
 }
 
 #[derive(Debug)]
-struct Link {
+struct AdapterLink {
     stream: SocketStream,
     queue: SendQueue,
     step: LinkStep,
@@ -96,7 +96,7 @@ pub(crate) struct AdapterLoop<T, S> {
     source: LinkSource,
     tls: Tls,
     sink: S,
-    link: Option<Link>,
+    link: Option<AdapterLink>,
     /// Time before which no connection begins.
     pause_until_ms: u64,
     stop_ms: Option<u64>,
@@ -134,7 +134,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
         });
         match registered {
             Ok(stream) => {
-                self.link = Some(Link {
+                self.link = Some(AdapterLink {
                     stream,
                     queue: SendQueue::default(),
                     step: LinkStep::Connecting {
@@ -144,7 +144,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
                 });
             }
             Err(error) => {
-                limited!(warn, "adapter connection failed", %error, "connection to the adapter failed");
+                limited!(warn, "adapter connection failed", %error, "adapter connection failed");
                 self.pause_until_ms = self.core.now_ms() + RETRY_MS;
             }
         }
@@ -203,7 +203,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
                     }
                 }
                 Err(error) => {
-                    limited!(info, "adapter connection lost", %error, "connection to the adapter lost");
+                    limited!(info, "adapter connection lost", %error, "adapter connection lost");
                     return self.drop_link();
                 }
             }
@@ -268,7 +268,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
             .flush(&mut link.queue, &mut self.buffers, is_last)
         {
             Err(error) => {
-                limited!(info, "adapter connection lost", %error, "connection to the adapter lost");
+                limited!(info, "adapter connection lost", %error, "adapter connection lost");
                 self.drop_link();
             }
             Ok(flushed) if is_last && flushed.done => {
@@ -294,7 +294,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
             info,
             "adapter connection lost",
             reason,
-            "connection to the adapter lost"
+            "adapter connection lost"
         );
         self.drop_link();
     }
@@ -382,7 +382,7 @@ impl<T, S: AdapterSink<T>> LoopHandler for AdapterLoop<T, S> {
                 true => "an adapter was rejected shortly before",
                 false => "an adapter is connected",
             };
-            limited!(warn, "adapter turned away", %peer, reason, "closed a connection of an adapter");
+            limited!(warn, "adapter rejected", %peer, reason, "connection rejected");
             return;
         }
         let tls = match &self.tls {

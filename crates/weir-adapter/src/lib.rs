@@ -7,11 +7,13 @@
 
 mod config;
 mod credentials;
+pub mod decision;
 mod event_loop;
 mod metrics;
 mod outcome;
 mod protocol;
 mod server;
+mod sink;
 
 pub use config::{
     AdapterConfig, AdapterConfigError, AdapterDirection, AdapterTls, CloseRecovery,
@@ -23,4 +25,5 @@ pub use outcome::{AdapterFailure, AdapterOutcome};
 pub use protocol::{
     AdapterProtocol, NotificationTicket, ProtocolAction, ProtocolOptions, WhileDown,
 };
-pub use server::{AdapterError, AdapterHandle, AdapterServer, AdapterSink, ServerOptions};
+pub use server::{AdapterError, AdapterHandle, AdapterServer, ServerOptions};
+pub use sink::AdapterSink;

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use weir_identity::ari::{AdapterNotification, AdapterRequest, NotificationResult, Parameter};
+use weir_identity::ari::{AdapterRequest, NotificationResult, Parameter};
 use weir_net::MailboxSender;
 use weir_net::descriptors::client_ceiling;
 use weir_net::event_loop::EventLoop;
@@ -17,8 +17,8 @@ use weir_net::watchdog::{Heartbeat, join_until};
 use crate::config::{AdapterConfig, AdapterDirection, AdapterTls};
 use crate::event_loop::{AdapterLoop, LinkSource, Posted, Tls};
 use crate::metrics::AdapterMetrics;
-use crate::outcome::AdapterOutcome;
 use crate::protocol::{AdapterProtocol, NotificationTicket, ProtocolOptions, WhileDown};
+use crate::sink::AdapterSink;
 
 /// Requests and answers that wait for the thread. It takes them faster than it gets replies.
 const MAILBOX_CAPACITY: usize = 16 * 1024;
@@ -26,16 +26,6 @@ const MAILBOX_CAPACITY: usize = 16 * 1024;
 const POST_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time for the thread to end after its deadline.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Receiver of outcomes and notifications, on the thread of the connection. It may wait for a
-/// moment, but replies are not read meanwhile.
-pub trait AdapterSink<T>: Send + 'static {
-    /// Receives the outcome of a request.
-    fn complete(&mut self, token: T, outcome: AdapterOutcome);
-    /// Receives a request to end a session or subscription. The adapter waits for
-    /// [`AdapterHandle::answer`].
-    fn notified(&mut self, ticket: NotificationTicket, notification: AdapterNotification);
-}
 
 /// Error at start.
 #[derive(Debug, Error)]
@@ -54,7 +44,7 @@ pub enum AdapterError {
     Thread(#[from] std::io::Error),
 }
 
-/// What the gateway knows besides the configuration.
+/// Properties of the gateway that are not in the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     /// Parameters of the first request: the adapter set and the instance.

@@ -78,7 +78,7 @@ fn request_completes_over_a_socket() {
 }
 
 #[test]
-fn second_adapter_is_turned_away() {
+fn second_adapter_is_rejected() {
     let server = TestServer::start(LISTEN);
     let mut first = Peer::connect(&server);
     first.become_ready();

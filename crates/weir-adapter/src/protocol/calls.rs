@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use foldhash::{HashMap, HashMapExt as _};
 use weir_identity::ari::{AdapterMethod, AdapterPeer, AdapterRequest};
 
-use super::{WhileDown, entries};
+use super::options::WhileDown;
 
 /// Most requests whose late acceptance is undone.
 const LATE_MAX: usize = 10_000;
@@ -28,13 +28,13 @@ pub(super) struct Call<T> {
 #[derive(Debug)]
 pub(super) enum Caller<T> {
     One(T),
-    /// Everybody who wants the same user to be checked, each with a deadline.
+    /// All requests about the same user, each with a deadline.
     Users(Vec<(T, u64)>),
-    /// Nobody: a close notification.
+    /// None: a close notification.
     Close,
 }
 
-/// What has reached its deadline.
+/// Request, or one of its receivers, whose deadline has passed.
 #[derive(Debug)]
 pub(super) enum Expired<T> {
     Waiter(AdapterMethod, T),
@@ -323,4 +323,14 @@ fn extract_due<T>(waiters: &mut Vec<(T, u64)>, now_ms: u64) -> Vec<T> {
     *waiters = left;
     let due: Vec<(T, u64)> = due;
     due.into_iter().map(|(token, _)| token).collect()
+}
+
+/// Returns the number of entries that the reply to a request must have.
+fn entries(request: &AdapterRequest) -> usize {
+    match request {
+        AdapterRequest::GetItemData { items } | AdapterRequest::GetUserItemData { items, .. } => {
+            items.len()
+        }
+        _ => 0,
+    }
 }

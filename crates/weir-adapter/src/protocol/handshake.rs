@@ -5,7 +5,7 @@ use weir_identity::ari::{
     AriError, AriVersion, Parameter,
 };
 
-use super::ProtocolOptions;
+use super::options::ProtocolOptions;
 use crate::credentials::admits;
 
 /// Time in milliseconds that an adapter has for its credentials if they are optional.
@@ -26,7 +26,7 @@ const HINT_MARGIN_MS: u64 = 2_000;
 /// Connection that is not ready.
 #[derive(Debug)]
 pub(super) struct Handshake {
-    step: Step,
+    step: HandshakeStep,
     deadline_ms: u64,
     is_node: bool,
     wants_close: bool,
@@ -34,7 +34,7 @@ pub(super) struct Handshake {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum HandshakeStep {
     Credentials,
     Init,
 }
@@ -49,7 +49,7 @@ impl Handshake {
             false => OPTIONAL_CREDENTIALS_MS,
         };
         Self {
-            step: Step::Credentials,
+            step: HandshakeStep::Credentials,
             deadline_ms: now_ms + wait_ms,
             is_node: false,
             wants_close: false,
@@ -77,9 +77,9 @@ impl Handshake {
             return Ok(());
         }
         match self.step {
-            Step::Init => Err("no reply to the first request"),
-            Step::Credentials if !options.users.is_empty() => Err("no credentials"),
-            Step::Credentials => {
+            HandshakeStep::Init => Err("no reply to the first request"),
+            HandshakeStep::Credentials if !options.users.is_empty() => Err("no credentials"),
+            HandshakeStep::Credentials => {
                 self.send_init(options, now_ms, out);
                 Ok(())
             }
@@ -115,12 +115,14 @@ impl Handshake {
                 if !options.users.is_empty() && !admits(&options.users, user, password) {
                     return Ok(Err("wrong credentials"));
                 }
-                if self.step == Step::Credentials {
+                if self.step == HandshakeStep::Credentials {
                     self.send_init(options, now_ms, out);
                 }
                 Ok(Ok(None))
             }
-            AdapterLine::Reply(reply) if self.step == Step::Init && reply.id == INIT_ID => {
+            AdapterLine::Reply(reply)
+                if self.step == HandshakeStep::Init && reply.id == INIT_ID =>
+            {
                 match reply.decode(AdapterMethod::Init, 0, AriVersion::LATEST)? {
                     Ok(AdapterReply::Init { version, .. }) => Ok(Ok(Some(self.peer(version)))),
                     Ok(_) => Err(AriError::OtherMethod),
@@ -145,7 +147,7 @@ impl Handshake {
     }
 
     fn send_init(&mut self, options: &ProtocolOptions, now_ms: u64, out: &mut String) {
-        self.step = Step::Init;
+        self.step = HandshakeStep::Init;
         self.deadline_ms = now_ms + INIT_MS;
         let hint_ms = keepalive_hint_ms(options.activity_timeout_ms);
         let mut parameters = vec![

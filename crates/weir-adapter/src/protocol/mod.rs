@@ -1,79 +1,39 @@
 //! The protocol of one adapter as a state machine: bytes, requests and times go in; bytes and
 //! actions come out. Times are milliseconds of any clock.
 
+mod action;
 mod calls;
 mod close_queue;
 mod handshake;
 mod notices;
+mod options;
 #[cfg(test)]
 mod tests;
+mod text;
 mod users;
 
 use std::sync::Arc;
 
 use weir_identity::ari::{
     AdapterException, AdapterLine, AdapterMethod, AdapterNotification, AdapterPeer, AdapterRequest,
-    AriError, ExceptionKind, LineBuffer, NotificationResult, Parameter, ReplyLine,
+    AriError, ExceptionKind, LineBuffer, NotificationResult, ReplyLine,
 };
 
 use self::calls::{Call, Caller, Calls, Expired};
 use self::close_queue::CloseQueue;
 use self::handshake::Handshake;
 use self::notices::Notices;
+use self::text::{MESSAGE_BYTES_MAX, cut};
 use self::users::{Joined, Users};
-use crate::config::CloseRecovery;
-use crate::credentials::AdapterUser;
 use crate::metrics::AdapterMetrics;
 use crate::outcome::{AdapterFailure, AdapterOutcome};
 
-pub use self::notices::NotificationTicket;
+pub use self::action::{NotificationTicket, ProtocolAction};
+pub use self::options::{ProtocolOptions, WhileDown};
 
-/// Longest text of an exception that is stored, in bytes.
-const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// Longest pause before another connection is accepted, as a power of two seconds, and its bound.
 const PENALTY_SHIFT_MAX: u32 = 5;
 const PENALTY_MS_MAX: u64 = 30_000;
-
-/// Properties of a connection.
-#[derive(Debug, Clone)]
-pub struct ProtocolOptions {
-    /// Users as which an adapter may connect; empty for any.
-    pub users: Vec<AdapterUser>,
-    /// Parameters of the first request besides those of the protocol.
-    pub parameters: Vec<Parameter>,
-    /// Time for a reply in milliseconds.
-    pub timeout_ms: u64,
-    /// Time without input in milliseconds.
-    pub activity_timeout_ms: u64,
-    /// Most requests that wait for replies.
-    pub pending_max: usize,
-    /// Close notifications that a new connection gets again.
-    pub close_recovery: CloseRecovery,
-}
-
-/// Fate of a request while no adapter is connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhileDown {
-    /// It fails at once.
-    Fail,
-    /// It waits for a connection, up to its deadline. If the connection is lost before the reply, a
-    /// request that changes nothing is sent again.
-    Wait,
-}
-
-/// Result of an input.
-#[derive(Debug)]
-pub enum ProtocolAction<T> {
-    /// A request is complete.
-    Complete(T, AdapterOutcome),
-    /// The adapter wants a session or subscription to end; answer with
-    /// [`AdapterProtocol::answer`].
-    Notify(NotificationTicket, AdapterNotification),
-    /// An adapter is ready.
-    Ready,
-    /// The connection must be closed after the output is sent.
-    Close,
-}
 
 #[derive(Debug)]
 enum LinkState {
@@ -375,7 +335,7 @@ impl<T> AdapterProtocol<T> {
         Ok(())
     }
 
-    /// Handles a reply after its deadline: an acceptance that nobody waits for is undone.
+    /// Handles a reply after its deadline: an acceptance without a receiver is undone.
     fn process_late_reply(
         &mut self,
         id: u64,
@@ -558,23 +518,4 @@ fn shortened(mut exception: AdapterException) -> AdapterException {
         shorten(user_message);
     }
     exception
-}
-
-/// Returns the number of entries that the reply to a request must have.
-fn entries(request: &AdapterRequest) -> usize {
-    match request {
-        AdapterRequest::GetItemData { items } | AdapterRequest::GetUserItemData { items, .. } => {
-            items.len()
-        }
-        _ => 0,
-    }
-}
-
-/// Cuts a text at a boundary of characters.
-fn cut(text: &mut String, bytes_max: usize) {
-    let mut end = bytes_max.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
 }

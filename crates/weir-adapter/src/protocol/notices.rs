@@ -3,7 +3,8 @@
 use foldhash::HashMap;
 use weir_identity::ari::{AdapterNotification, AriError, NotificationResult};
 
-use super::{MESSAGE_BYTES_MAX, ProtocolAction, cut};
+use super::action::{NotificationTicket, ProtocolAction};
+use super::text::{MESSAGE_BYTES_MAX, cut};
 
 /// Most notifications without an answer. More are not read before.
 const UNANSWERED_MAX: usize = 1_000;
@@ -11,13 +12,6 @@ const UNANSWERED_MAX: usize = 1_000;
 const ID_BYTES_MAX: usize = 64;
 /// Longest session ID, in bytes.
 const SESSION_BYTES_MAX: usize = 256;
-
-/// Identifies a notification in its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct NotificationTicket {
-    generation: u64,
-    number: u64,
-}
 
 /// A notification to report.
 #[derive(Debug)]

@@ -7,6 +7,8 @@ use self::support::{
     Pair, TIMEOUT_MS, items, new_session, new_tables, options, session_close, tables_close, user,
 };
 use super::*;
+use crate::config::CloseRecovery;
+use crate::credentials::AdapterUser;
 use crate::metrics::RequestOutcome;
 
 fn adapter_user() -> Vec<AdapterUser> {

@@ -27,7 +27,7 @@ pub(super) enum Joined<T> {
 #[derive(Debug, Default)]
 pub(super) struct Users {
     pending: HashMap<String, u64>,
-    /// Replies that came when nobody waited, with the time at which they are forgotten.
+    /// Replies that came when no client waited, with the time at which they are forgotten.
     done: HashMap<String, (AdapterOutcome, u64)>,
     next_expiry_ms: Option<u64>,
 }
@@ -66,7 +66,7 @@ impl Users {
         }
     }
 
-    /// Removes a request that is complete. A reply that comes when nobody waits is stored.
+    /// Removes a request that is complete. A reply that comes when no client waits is stored.
     pub(super) fn finish<T>(&mut self, call: &Call<T>, outcome: &AdapterOutcome, now_ms: u64) {
         let Caller::Users(waiters) = &call.caller else {
             return;

@@ -1,9 +1,10 @@
 //! A protocol with a scripted clock, and requests.
 
 use weir_identity::ItemMode;
-use weir_identity::ari::{AdapterNotification, AriVersion, TableInfo};
+use weir_identity::ari::{AdapterNotification, AriVersion, Parameter, TableInfo};
 
 use super::super::*;
+use crate::config::CloseRecovery;
 use crate::metrics::RequestOutcome;
 
 pub(super) const TIMEOUT_MS: u64 = 3_000;
