@@ -87,11 +87,14 @@ fn tokens_of_provider_select_records() {
         [[authorize]]
         name = "own"
         items = ["ltest-[key={{claims.accounts}}]"]
+        [audit]
+        path = "audit.log"
         "#,
         provider.address
     );
     let gateway = env.ready(env.config_with(&toml, |xml| xml));
-    let mut anna = session(&gateway, &signer.token(r#"{"accounts":["A1","A2"]}"#));
+    let anna_token = signer.token(r#"{"accounts":["A1","A2"]}"#);
+    let mut anna = session(&gateway, &anna_token);
     let mut bob = session(&gateway, &signer.token(r#"{"sub":"bob","accounts":"B1"}"#));
     assert_eq!(add(&mut anna, 1, "A1"), "SUBOK,1,1,1");
     assert_eq!(add(&mut bob, 1, "B1"), "SUBOK,1,1,1");
@@ -139,5 +142,24 @@ fn tokens_of_provider_select_records() {
     env.produce("A1", "still there");
     assert_eq!(anna.line(), "U,1,1,still there");
     assert_eq!(metric(&gateway, "weir_gateway_revocations"), 1);
+    let stolen = anna_token.rsplit_once('.').expect("a signature");
     assert!(gateway.shut_down().is_empty());
+    let audit = std::fs::read_to_string(env.path("audit.log")).expect("the audit log");
+    for part in [stolen.0.split_once('.').expect("claims").1, stolen.1] {
+        assert!(!audit.contains(part), "the log has a part of a token");
+    }
+    for (event, outcome, detail) in [
+        ("create", "allow", r#""user":"anna""#),
+        ("create", "deny", r#""reason":"signature""#),
+        ("create", "deny", r#""reason":"revoked""#),
+        ("subscribe", "allow", "ltest-[key=A1]"),
+        ("subscribe", "deny", r#""code":-2"#),
+        ("revoke", "allow", r#""user":"bob""#),
+    ] {
+        let start = format!(r#""event":"{event}","outcome":"{outcome}""#);
+        let found = audit
+            .lines()
+            .any(|line| line.contains(&start) && line.contains(detail));
+        assert!(found, "{event} {outcome} {detail}: {audit}");
+    }
 }

@@ -72,3 +72,28 @@ impl Drop for SessionAccess {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+/// Returns the lower one of two limits, of which any may be absent.
+pub(super) fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With the identity, which has at most 72 bytes and its texts, and the values of claims, a
+    /// session needs fewer than 300 bytes; 24 of these and the values are for rules.
+    #[test]
+    fn access_stays_small() {
+        assert!(
+            size_of::<SessionAccess>() <= 96,
+            "{}",
+            size_of::<SessionAccess>()
+        );
+        assert!(size_of::<Grants>() <= 24, "{}", size_of::<Grants>());
+    }
+}

@@ -16,12 +16,11 @@ use weir_identity::{
 use weir_net::http1::HttpRequest;
 use weir_tlcp::request::Bandwidth;
 
-use super::access::SessionAccess;
+use super::access::{SessionAccess, lower};
 use super::config::AccessConfig;
 use super::counters::AuthCounters;
 use super::credentials::{ConnectionCredentials, Credentials};
 use super::failure::AuthFailure;
-use super::item_access::lower;
 use super::key_source::KeySource;
 use super::keys::{KeyStatus, KeyStore, OnRefresh};
 use super::usage::{SessionPlace, TooManySessions, UsageOwner, UsageTable};

@@ -14,7 +14,7 @@ use weir_security::StoreError;
 
 use super::key_source::{KeyFileError, KeySource};
 
-/// Who clients are, and what they may do.
+/// Identities of clients and their rights.
 #[derive(Debug)]
 pub struct AccessConfig {
     /// How clients are identified. Without `[auth]` all are anonymous.
@@ -94,7 +94,7 @@ impl AccessConfig {
         if auth.sources.contains(&TokenSource::Certificate) {
             return Err(at(AccessErrorKind::Certificate));
         }
-        // Without [auth] there is nobody to reject, as before.
+        // Without [auth] no client is rejected, as before.
         auth.anonymous |= !has_auth;
         if !has_auth {
             auth.sources.clear();

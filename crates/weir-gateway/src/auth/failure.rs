@@ -1,4 +1,4 @@
-//! Reasons why a client gets no session, and what it is told.
+//! Reasons why a client gets no session, and the line that it receives.
 
 use weir_identity::TooManyValues;
 use weir_identity::token::{TokenError, TokenRejection};
@@ -23,7 +23,7 @@ pub(crate) enum AuthFailure {
 }
 
 impl AuthFailure {
-    /// Returns code and text for the client. The text does not tell which check failed.
+    /// Returns code and text for the client. The text is the same whichever check failed.
     pub(crate) fn refusal(&self) -> (SessionCode, &'static str) {
         let code = match self {
             Self::Claims(_) => return (SessionCode::from_code(-11), "Too many claim values"),

@@ -7,7 +7,7 @@ use weir_mapping::CanonicalItem;
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 
-use super::access::SessionAccess;
+use super::access::{SessionAccess, lower};
 use super::authenticator::Authenticator;
 
 /// What a session asks for, without the items.
@@ -76,14 +76,6 @@ fn item_mode(mode: Mode) -> ItemMode {
         Mode::Merge => ItemMode::Merge,
         Mode::Distinct => ItemMode::Distinct,
         Mode::Command => ItemMode::Command,
-    }
-}
-
-/// Returns the lower one of two limits, of which any may be absent.
-pub(super) fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }
 

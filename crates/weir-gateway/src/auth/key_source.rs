@@ -199,7 +199,8 @@ mod tests {
 
     fn source(keys: &str) -> KeySource {
         let text = format!(
-            "[[issuer]]\nissuer=\"http://127.0.0.1:1\"\naudience=\"w\"\nalgorithms=[\"EdDSA\"]\n{keys}"
+            "[[issuer]]\nissuer=\"http://127.0.0.1:1\"\naudience=\"w\"\n\
+             algorithms=[\"EdDSA\"]\n{keys}"
         );
         let raw: RawAuth = toml::from_str(&text).expect("TOML");
         let config = AuthConfig::new(&raw).expect("a valid section");

@@ -149,6 +149,7 @@ impl Shard {
         &mut self,
         wire: &mut impl Wire,
         client: &Client,
+        conn: ConnId,
     ) -> Result<Option<Box<SessionAccess>>, SessionRefusal> {
         let (Some(auth), Some(client)) = (&self.clients.shared.auth, client) else {
             return Ok(None);
@@ -156,6 +157,7 @@ impl Shard {
         let admitted = auth.access(client, access_time(wire), rand::random());
         let Admitted { access, replaced } = admitted.map_err(|failure| {
             let (code, text) = failure.refusal();
+            (self.clients).audit_refused(wire, conn, failure.reason(), code);
             (code, text.into())
         })?;
         if let Some((shard, key)) = replaced {
@@ -177,7 +179,12 @@ impl Shard {
         conn: ConnId,
     ) -> bool {
         let client = self.client_of(wire, conn);
-        self.clients.is_foreign(key, client.as_deref())
+        let is_foreign = self.clients.is_foreign(key, client.as_deref());
+        if is_foreign {
+            let code = SessionCode::SESSION_NOT_FOUND;
+            (self.clients).audit_refused(wire, conn, "foreign_session", code);
+        }
+        is_foreign
     }
 
     /// Returns `true` if a control request comes over a connection with the credentials of another
@@ -263,7 +270,7 @@ impl Clients {
         }
     }
 
-    /// Returns `true` if the token of a session is revoked. The end of the session may be on its way.
+    /// Returns `true` if the token of a session is revoked. Its end may be on the way.
     pub(super) fn has_revoked_token(&mut self, key: SessionKey) -> bool {
         let Some(auth) = &self.shared.auth else {
             return false;

@@ -292,7 +292,7 @@ impl Shard {
         responses: &mut ResponseBatch,
     ) -> Result<(SessionKey, Vec<u8>), SessionRefusal> {
         let set = self.check_create(create)?;
-        let access = self.access(wire, client)?;
+        let access = self.access(wire, client, responses.conn)?;
         let version = self.dialects.version(create.version, responses.conn);
         let admission_id = wire.admission_id(responses.conn);
         let guard = &self.clients.shared.guard;

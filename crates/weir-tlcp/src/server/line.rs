@@ -143,7 +143,8 @@ mod tests {
         write_prog(&mut out, 7);
         let expected = "WSOK\r\nCONERR,2,no such set%2C sorry\r\nREQOK\r\nREQOK,7\r\n\
                         REQERR,8,21,100%25%0D%0A\r\nMSGFAIL,*,3,0,a%2C b\r\n\
-                        MSGFAIL,S_1,1,-1,no\r\nMSGDONE,*,4,\r\nMSGDONE,S_1,2,\r\nERROR,67,Malformed request\r\n\
+                        MSGFAIL,S_1,1,-1,no\r\nMSGDONE,*,4,\r\nMSGDONE,S_1,2,\r\n\
+                        ERROR,67,Malformed request\r\n\
                         END,-3,bye\r\nLOOP,0\r\nPROG,7\r\n";
         assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
     }

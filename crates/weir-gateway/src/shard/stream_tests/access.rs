@@ -375,8 +375,8 @@ fn rules_limit_frequency_and_snapshot() {
         (3, "0.25", "0.25"),
     ] {
         let text = format!(
-            "control\r\nLS_reqId=1&LS_op=add&LS_subId={sub_id}&LS_data_adapter=Data&LS_mode=DISTINCT\
-             &LS_group=item-[key=free]&LS_schema=a&LS_snapshot=true\
+            "control\r\nLS_reqId=1&LS_op=add&LS_subId={sub_id}&LS_data_adapter=Data\
+             &LS_mode=DISTINCT&LS_group=item-[key=free]&LS_schema=a&LS_snapshot=true\
              &LS_requested_max_frequency={wanted}"
         );
         let lines = env.ws(1, &text);
