@@ -6,60 +6,15 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::rules::{claims, item_rules, session_rules};
+use support::rules::{EXAMPLES, anna, bob, claims, item_rules, session_rules};
 use weir_identity::config::SessionRule;
 use weir_identity::config::{ItemPattern, ItemRule, RuleEffect, SnapshotRule, ValuePattern};
 use weir_identity::rules::{
     Allowance, ConnectionFacts, Denial, GrantTable, ItemAccess, ItemRules, ItemShape, RuleFinding,
-    explain_rules, rule_findings,
+    rule_findings,
 };
 use weir_identity::{Claims, ItemMode, ItemModes};
 use weir_mapping::CanonicalItem;
-
-const EXAMPLES: &str = r#"
-[[authorize]]
-name = "own orders"
-items = ["orders-[account={claims.accounts},region={claims.region}]"]
-modes = ["MERGE", "COMMAND"]
-
-[[authorize]]
-name = "traders"
-items = ["quote-[symbol=*]"]
-when = { roles = "trader" }
-
-[[authorize]]
-name = "delayed quotes"
-items = ["quote-[symbol=*]"]
-when = { plan = ["free", "trial"] }
-fields = ["symbol", "last"]
-max_frequency = 0.2
-snapshot = false
-
-[[authorize]]
-name = "tenant news"
-items = ["news"]
-where = "VALUE.tenant = {claims.tenant}"
-
-[[authorize]]
-name = "embargo"
-effect = "deny"
-items = ["quote-[symbol=ACME]"]
-
-[[authorize]]
-name = "public"
-items = ["status"]
-"#;
-
-fn anna() -> Claims {
-    claims(
-        json!({"sub": "anna", "accounts": ["A1", "A2"], "region": "EU", "roles": ["trader"],
-        "tenant": "acme"}),
-    )
-}
-
-fn bob() -> Claims {
-    claims(json!({"sub": "bob", "plan": "free", "tenant": "zeta"}))
-}
 
 struct Request<'a> {
     mode: ItemMode,
@@ -168,99 +123,6 @@ fn worked_examples_give_their_results() {
     assert!(news.contains("zeta") && !news.contains("acme"));
     let codes = [Denial::Item { rule: None }, Denial::Field, Denial::Mode];
     assert_eq!(codes.map(Denial::code), [-2, 23, 24]);
-}
-
-#[test]
-fn explanations_name_the_reason_of_each_rule() {
-    let rules = item_rules(EXAMPLES).unwrap();
-    let explain = |claims: &Claims, item: &str, request: &Request<'_>| {
-        let access = ItemAccess {
-            connection: 0,
-            mode: request.mode,
-            fields: request.fields,
-            unfiltered: request.unfiltered,
-        };
-        let item = CanonicalItem::parse(item).unwrap();
-        explain_rules(&rules, &["feed"], claims, &item, &access).unwrap()
-    };
-    let raw = Request {
-        mode: ItemMode::Raw,
-        ..MERGE
-    };
-    let bid = Request {
-        fields: &["symbol", "bid"],
-        ..MERGE
-    };
-    for (claims, item, request, rule, reason) in [
-        (
-            &anna(),
-            "orders-[account=A3,region=EU]",
-            &MERGE,
-            0,
-            "\"account=A3\" is not in claims.accounts (2 values)",
-        ),
-        (
-            &anna(),
-            "orders-[account=A1,region=EU]",
-            &raw,
-            0,
-            "does not name mode RAW",
-        ),
-        (
-            &anna(),
-            "orders-[region=EU,account=A2]",
-            &MERGE,
-            0,
-            "covers the request",
-        ),
-        (
-            &anna(),
-            "orders-[account=A2]",
-            &MERGE,
-            5,
-            "names other items: status",
-        ),
-        (
-            &bob(),
-            "quote-[symbol=X]",
-            &bid,
-            2,
-            "does not name field \"bid\"",
-        ),
-        (
-            &bob(),
-            "quote-[symbol=X]",
-            &MERGE,
-            1,
-            "there is no claims.roles, which when compares",
-        ),
-        (&anna(), "quote-[symbol=ACME]", &MERGE, 4, "denies the item"),
-        (
-            &anna(),
-            "quote-[symbol=ACME]",
-            &MERGE,
-            1,
-            "covers the request, but another rule decides",
-        ),
-        (
-            &Claims::default(),
-            "news",
-            &MERGE,
-            3,
-            "claims.tenant has no value for where",
-        ),
-    ] {
-        let explained = explain(claims, item, request);
-        let expected = decide(EXAMPLES, claims, item, request);
-        assert_eq!(explained.decision, expected, "{item}");
-        let found = &explained.rules[rule].reason;
-        assert_eq!(found, reason, "{item}");
-        let applied: Vec<_> = explained.rules.iter().filter(|one| one.applies).collect();
-        assert_eq!(
-            applied.len() == 1,
-            expected.is_ok() || explained.rules[4].applies
-        );
-    }
 }
 
 #[test]

@@ -22,11 +22,14 @@ use self::revocations::{RevocationBody, now_ms};
 use self::sessions::{Cursor, Visitor};
 use crate::auth::Authenticator;
 use crate::session_handles::SessionHandles;
-use crate::shard::{SessionAction, SessionFilter, ShardContext};
+use crate::shard::{SessionAction, SessionFilter, SessionRow, ShardContext};
 
 /// Sessions in a page, by default and at most.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
+
+/// JSON for an operator, or why there is none.
+type Answer = Result<Value, ApiError>;
 
 /// Answers calls of operators.
 #[derive(Debug)]
@@ -213,9 +216,7 @@ impl SessionAdmin {
         filter: SessionFilter,
         action: SessionAction,
         (start, most): (Cursor, usize),
-        answer: impl FnOnce(Vec<crate::shard::SessionRow>, Option<Cursor>) -> Result<Value, ApiError>
-        + Send
-        + 'static,
+        answer: impl FnOnce(Vec<SessionRow>, Option<Cursor>) -> Answer + Send + 'static,
     ) -> Result<Page, ApiError> {
         let shared = Arc::clone(&self.shared);
         Ok(Page::Slow(Box::new(move || {

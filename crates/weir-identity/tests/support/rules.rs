@@ -1,7 +1,7 @@
 //! Rules and claims from texts.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use weir_identity::Claims;
 use weir_identity::config::{ItemRule, RawAuthorize, RawSessionRule, SessionRule};
 
@@ -31,4 +31,52 @@ pub(crate) fn claims(members: Value) -> Claims {
         Value::Object(members) => Claims::of_token(members),
         other => panic!("{other} is not an object"),
     }
+}
+
+/// Worked examples of rules.
+pub(crate) const EXAMPLES: &str = r#"
+[[authorize]]
+name = "own orders"
+items = ["orders-[account={claims.accounts},region={claims.region}]"]
+modes = ["MERGE", "COMMAND"]
+
+[[authorize]]
+name = "traders"
+items = ["quote-[symbol=*]"]
+when = { roles = "trader" }
+
+[[authorize]]
+name = "delayed quotes"
+items = ["quote-[symbol=*]"]
+when = { plan = ["free", "trial"] }
+fields = ["symbol", "last"]
+max_frequency = 0.2
+snapshot = false
+
+[[authorize]]
+name = "tenant news"
+items = ["news"]
+where = "VALUE.tenant = {claims.tenant}"
+
+[[authorize]]
+name = "embargo"
+effect = "deny"
+items = ["quote-[symbol=ACME]"]
+
+[[authorize]]
+name = "public"
+items = ["status"]
+"#;
+
+/// Returns the claims of a trader.
+pub(crate) fn anna() -> Claims {
+    claims(
+        json!({"sub": "anna", "accounts": ["A1", "A2"], "region": "EU", "roles": ["trader"],
+        "tenant": "acme"}),
+    )
+}
+
+/// Returns the claims of a user with a free plan.
+pub(crate) fn bob() -> Claims {
+    claims(json!({"sub": "bob", "plan": "free", "tenant": "zeta"}))
 }

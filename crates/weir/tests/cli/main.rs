@@ -1,5 +1,6 @@
 //! End-to-end tests of the gateway and proxy commands.
 
+mod access;
 mod gateway;
 mod proxy;
 mod registry;
