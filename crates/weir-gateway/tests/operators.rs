@@ -10,6 +10,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use support::{Client, TEST_TIMEOUT, TestEnv};
 use weir_gateway::Gateway;
+use weir_identity::audit::AuditRecord;
 
 const TOKEN: &str = "operators-0123456789-0123456789-0123456789";
 
@@ -93,6 +94,9 @@ impl Administered {
             let lines = text
                 .lines()
                 .map(|line| serde_json::from_str(line).expect("JSON"));
+            // `docs/audit.schema.json` is derived from this type.
+            let is_record = |line| serde_json::from_str::<AuditRecord>(line).is_ok();
+            assert!(text.lines().all(is_record), "{text}");
             if let Some(found) = lines.into_iter().find(|line| is_it(line)) {
                 return found;
             }
