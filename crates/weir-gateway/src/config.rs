@@ -276,7 +276,10 @@ impl GatewayConfig {
         let findings = access
             .iter()
             .flat_map(|access| access.findings(&connections));
-        notes.extend(findings.map(|text| note(Severity::Warning, file, None, text)));
+        notes.extend(findings.map(|text| {
+            let line = line_of_rule(&raw.text, &text);
+            note(Severity::Warning, file, line, text)
+        }));
         let kafka = raw.kafka.check_names(&names);
         kafka.map_err(|error| error.in_file(file.display()))?;
         let usable: Vec<_> = connections
@@ -396,6 +399,18 @@ fn access(raw: &mut RawFile, file: &Path) -> Result<Option<AccessConfig>, Gatewa
             reason: error.to_string(),
         }
     })
+}
+
+/// Returns the line with the name of the rule that a finding is about.
+fn line_of_rule(text: &str, finding: &str) -> Option<u32> {
+    let (_, rest) = finding.split_once("rule \"")?;
+    let (rule, _) = rest.split_once('"')?;
+    let is_name = |line: &str| {
+        let (key, value) = line.split_once('=').unwrap_or_default();
+        key.trim() == "name" && value.trim().starts_with(&format!("\"{rule}\""))
+    };
+    let index = text.lines().position(is_name)?;
+    u32::try_from(index + 1).ok()
 }
 
 /// Returns the line at a place of a text, from 1, and its content.

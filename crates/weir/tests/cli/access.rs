@@ -108,7 +108,16 @@ fn explain_names_the_line_that_the_client_gets() {
     let stdout = text(&check.output().unwrap().stdout);
     let finding =
         "rule \"misspelt\": no item can match \"qoute-[symbol=*]\"; the nearest is \"quote\"";
-    assert!(stdout.contains(finding), "{stdout}");
+    let found = stdout.lines().find(|line| line.contains(finding));
+    let line = 1 + CONFIG
+        .lines()
+        .position(|line| line.contains("misspelt"))
+        .unwrap();
+    let place = format!("gateway.toml:{line}");
+    assert!(
+        found.is_some_and(|found| found.contains(&place)),
+        "{stdout}"
+    );
 }
 
 #[test]
