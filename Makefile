@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build demo test test-kerberos attack lint bench soak fuzz clean
+.PHONY: help bootstrap build demo test test-kerberos test-keycloak test-rules attack lint bench soak fuzz clean
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -31,6 +31,13 @@ test: ## run all tests: unit, property, end-to-end with a real broker, client SD
 
 test-kerberos: ## build with Kerberos (feature gssapi) and test it against a KDC of its own
 	@scripts/test-kerberos
+
+test-keycloak: ## verify tokens of Keycloak (160 MB from Maven, half a minute)
+	@. scripts/env; cargo test --locked -p weir-identity --test providers -- --ignored
+
+test-rules: ## compare the item rules with their model in 1,000,000 cases (some minutes)
+	@. scripts/env; PROPTEST_CASES=1000000 cargo test --locked -p weir-identity --test rules \
+	  compiled_rules_decide_like_naive_evaluation
 
 attack: build ## run attacks next to regular clients, at full scale, against the release binary
 	@. scripts/env; WEIR_ATTACK=full WEIR_ATTACK_BINARY=$(abspath $(WEIR)) \

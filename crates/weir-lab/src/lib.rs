@@ -17,6 +17,7 @@ pub mod error;
 mod guarded;
 pub mod host_tools;
 mod http;
+pub mod identity;
 mod java;
 mod kafka;
 mod lab;

@@ -30,19 +30,32 @@ impl Packages {
 
 /// Returns the path of `node`, version 18 or newer. `purpose` explains in errors why it is needed.
 pub fn node(purpose: &str) -> Result<PathBuf> {
+    node_since(NODE_OLDEST, purpose)
+}
+
+/// Returns the path of `node`, of this version or newer, see [`node`].
+pub(crate) fn node_since(needed: &'static str, purpose: &str) -> Result<PathBuf> {
     let node_bin = host_tools::require("node", purpose.to_owned(), NODE_REMEDY)?;
     let output = host_tools::version_output(&node_bin, "--version")?;
     let found = output.trim().trim_start_matches('v');
-    let major: Option<u32> = found.split('.').next().and_then(|text| text.parse().ok());
-    if major.is_none_or(|major| major < NODE_OLDEST) {
+    if is_older(found, needed) {
         return Err(LabError::OldTool {
             tool: format!("node ({})", node_bin.display()),
             found: found.to_owned(),
-            needed: "18",
+            needed,
             remedy: NODE_REMEDY,
         });
     }
     Ok(node_bin)
+}
+
+/// Compares versions number by number. One that is not understood counts as old.
+fn is_older(found: &str, needed: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u32> {
+        let parts = text.split('.').map_while(|part| part.parse().ok());
+        parts.collect()
+    };
+    numbers(found) < numbers(needed)
 }
 
 /// Installs the packages into `dir/node_modules`.
@@ -87,7 +100,7 @@ fn error_line(output: &str) -> String {
     line.unwrap_or("npm printed no error").to_owned()
 }
 
-const NODE_OLDEST: u32 = 18;
+const NODE_OLDEST: &str = "18";
 const NODE_REMEDY: &str = "install Node.js 18 or newer (Debian, Ubuntu: apt install nodejs npm)";
 /// Starts of npm's output lines that do not describe the error.
 const BOOKKEEPING: [&str; 7] = [
@@ -97,6 +110,20 @@ const BOOKKEEPING: [&str; 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        for (found, needed, older) in [
+            ("18.0.0", "18", false),
+            ("17.9.1", "18", true),
+            ("20.2.0", "20.12", true),
+            ("20.12.0", "20.12", false),
+            ("22.1.0", "20.12", false),
+            ("nightly", "18", true),
+        ] {
+            assert_eq!(is_older(found, needed), older, "{found} {needed}");
+        }
+    }
 
     #[test]
     fn npm_network_error_is_one_line() {
