@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -474,13 +474,14 @@ fn shadowed_rules_are_found() {
     }
 }
 
-/// Decides without an index: every rule, condition and pattern in turn.
+/// Decides without an index: every rule, condition and pattern in turn. Returns the position of the
+/// rule and, if it filters records, the values of those that the client may see.
 fn naive(
     rules: &[ItemRule],
     claims: &Claims,
     item: &str,
     access: &ItemAccess<'_>,
-) -> Result<usize, i32> {
+) -> Result<(usize, Option<Vec<String>>), i32> {
     let item = CanonicalItem::parse(item).unwrap();
     let covering: Vec<_> = rules
         .iter()
@@ -500,10 +501,7 @@ fn naive(
                 .items
                 .iter()
                 .any(|pattern| names(pattern, &item, claims))
-                && rule
-                    .filter
-                    .as_ref()
-                    .is_none_or(|one| !claims.texts(&one.claim).unwrap().is_empty())
+                && visible(rule, claims).is_none_or(|values| !values.is_empty())
         })
         .collect();
     let has = |rule: &ItemRule, field: &str| {
@@ -536,8 +534,19 @@ fn naive(
     match full.next() {
         None => Err(23),
         Some((_, rule)) if access.unfiltered && rule.frequency_max.is_some() => Err(26),
-        Some((place, _)) => Ok(*place),
+        Some((place, rule)) => Ok((*place, visible(rule, claims))),
     }
+}
+
+/// Returns the values of records that a rule lets a client see, `None` for all records. A value
+/// with a comma is none: a class of records has its values in a list.
+fn visible(rule: &ItemRule, claims: &Claims) -> Option<Vec<String>> {
+    let texts = claims.texts(&rule.filter.as_ref()?.claim).unwrap();
+    let texts = texts
+        .iter()
+        .filter(|text| !text.is_empty() && !text.contains(','));
+    let texts: BTreeSet<_> = texts.map(|text| text.clone().into_owned()).collect();
+    Some(texts.into_iter().collect())
 }
 
 fn names(pattern: &ItemPattern, item: &CanonicalItem, claims: &Claims) -> bool {
@@ -625,6 +634,7 @@ fn claim_value() -> impl Strategy<Value = Value> {
         4 => "[xyz]".prop_map(Value::from),
         1 => prop::sample::select(vec![json!(1), json!(true), json!(null)]),
         1 => prop::sample::select(vec![json!("null"), json!(1.5)]),
+        1 => prop::sample::select(vec![json!(""), json!("x y"), json!("x,y"), json!("é")]),
     ];
     let list = prop::collection::vec(scalar.clone(), 0..4);
     prop_oneof![2 => scalar, 1 => list.prop_map(Value::from)]
@@ -659,7 +669,8 @@ fn numbered(texts: &[String]) -> String {
 }
 
 proptest! {
-    #![proptest_config(support::property_config(400))]
+    // `PROPTEST_CASES=1000000` takes some minutes.
+    #![proptest_config(support::property_config(20_000))]
 
     #[test]
     fn compiled_rules_decide_like_naive_evaluation(
@@ -681,11 +692,21 @@ proptest! {
             };
             let parsed = CanonicalItem::parse(&item).unwrap();
             let decided = compiled.decide(&grants, &parsed, &access);
-            let decided = decided.map(|allowance| allowance.rule).map_err(Denial::code);
+            let decided = decided.map(|allowance| {
+                let records = allowance.records.as_ref();
+                let values = records.map(|class| class.values().map(str::to_owned).collect());
+                (allowance.rule, values)
+            });
+            let decided = decided.map_err(Denial::code);
             let expected = naive(&rules, &claims, &item, &access);
             prop_assert_eq!(decided, expected, "{} in\n{}", item, text);
         }
     }
+
+}
+
+proptest! {
+    #![proptest_config(support::property_config(400))]
 
     /// Without the rules that are reported as shadowed, the same requests are allowed, by the same
     /// rules.

@@ -19,6 +19,8 @@ pub struct ItemRules {
     index: RuleIndex,
     /// Claims of placeholders, by slot.
     slots: Vec<ClaimPath>,
+    /// Slots of claims that select records, sorted.
+    filter_slots: Vec<ClaimSlot>,
     /// Claims of conditions.
     condition_paths: Vec<ClaimPath>,
 }
@@ -61,10 +63,14 @@ impl ItemRules {
                 rule,
             });
         }
+        let mut filter_slots: Vec<_> = compiled.iter().filter_map(|one| one.filter).collect();
+        filter_slots.sort_unstable();
+        filter_slots.dedup();
         Self {
             rules: compiled,
             index,
             slots,
+            filter_slots,
             condition_paths,
         }
     }
@@ -101,11 +107,16 @@ impl ItemRules {
         for path in &self.slots {
             values.push(claims.texts(path)?);
         }
-        let slots: Vec<Vec<&str>> = values
-            .iter()
-            .map(|texts| {
+        let slots: Vec<Vec<&str>> = (0..)
+            .zip(&values)
+            .map(|(slot, texts)| {
+                let is_filter = self.filter_slots.binary_search(&slot).is_ok();
+                // Records may have values that no item name can have.
+                let is_useful = |text: &&str| {
+                    is_nameable(text) || (is_filter && RecordClass::may_contain(text))
+                };
                 let texts = texts.iter().map(|text| &**text);
-                let mut texts: Vec<_> = texts.filter(|text| is_nameable(text)).collect();
+                let mut texts: Vec<_> = texts.filter(is_useful).collect();
                 texts.sort_unstable();
                 texts.dedup();
                 texts

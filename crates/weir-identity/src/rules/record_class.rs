@@ -37,7 +37,12 @@ impl RecordClass {
 
     /// Returns `true` if records with this value belong to the class.
     pub fn contains(&self, value: &str) -> bool {
-        !value.contains(',') && self.values().any(|own| own == value)
+        Self::may_contain(value) && self.values().any(|own| own == value)
+    }
+
+    /// Returns `true` if a class can have this value.
+    pub(super) fn may_contain(value: &str) -> bool {
+        !value.is_empty() && !value.contains(',')
     }
 }
 
