@@ -1,6 +1,9 @@
 //! Tokens of real identity providers and of libraries in other languages.
 
-#![allow(clippy::disallowed_methods, reason = "providers issue tokens for the present time")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "providers issue tokens for the present time"
+)]
 
 mod keycloak;
 mod provider;

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test uses some of them
 
 pub(crate) mod auth;
+pub(crate) mod model;
 pub(crate) mod rules;
 pub(crate) mod signer;
 
