@@ -7,6 +7,7 @@
 )]
 
 pub mod http;
+pub mod identity;
 pub mod registry;
 
 use std::cell::Cell;
@@ -257,18 +258,26 @@ pub struct Client {
 impl Client {
     /// Connects and creates a session.
     pub fn create(gateway: &Gateway) -> Self {
+        Self::create_with(gateway, "").expect("a session")
+    }
+
+    /// Connects and creates a session with more parameters. Fails with the line that refuses it.
+    pub fn create_with(gateway: &Gateway, more: &str) -> Result<Self, String> {
         let mut client = Self::connect(gateway);
         client.send("wsok");
-        client.send(
+        client.send(&format!(
             "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test&LS_send_sync=false\
-             &LS_keepalive_millis=1000",
-        );
+             &LS_keepalive_millis=1000{more}"
+        ));
         assert_eq!(client.line(), "WSOK");
-        assert!(client.line().starts_with("CONOK,S"), "a session");
+        let line = client.line();
+        if !line.starts_with("CONOK,S") {
+            return Err(line);
+        }
         assert_eq!(client.line(), "SERVNAME,Weir");
         assert_eq!(client.line(), "CLIENTIP,127.0.0.1");
         assert!(client.line().starts_with("CONS,"));
-        client
+        Ok(client)
     }
 
     pub fn connect(gateway: &Gateway) -> Self {

@@ -1,0 +1,432 @@
+//! Tokens of a real identity provider, and item rules on the wire.
+
+#[path = "../../weir-identity/tests/support/model.rs"]
+mod model;
+mod support;
+
+use std::collections::BTreeSet;
+
+use model::naive;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom as _;
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::{Map, Value, json};
+use support::identity::{KEYS, REFRESHES, config, create, fetch_often, issuer, token, with_key_id};
+use support::{Client, TestEnv, metric, wait_metric};
+use weir_gateway::Gateway;
+use weir_identity::config::ItemRule;
+use weir_identity::rules::ItemAccess;
+use weir_identity::{Claims, ItemMode};
+use weir_lab::identity::{Issuer, IssuerFault};
+
+const KEY: &str = "Quince";
+const DISCOVERY: &str = "keys = \"discovery\"";
+const ANY_ITEM: &str = "[[authorize]]\nname = \"all\"\nitems = [\"*\"]\n";
+/// Records of each phase of a rotation.
+const PHASE: usize = 50;
+
+/// Sessions that all receive the same records, from different ones on.
+struct Crowd<'a> {
+    env: &'a TestEnv,
+    gateway: &'a Gateway,
+    /// Clients and their first record.
+    clients: Vec<(Client, usize)>,
+    records: usize,
+}
+
+impl Crowd<'_> {
+    fn join(&mut self, token: &str, count: usize) {
+        for _ in 0..count {
+            let mut client = create(self.gateway, token).expect("a session");
+            client.subscribe(1, &format!("ltest-[key={KEY}]"), "value");
+            self.clients.push((client, self.records));
+        }
+    }
+
+    fn produce(&mut self) {
+        for number in self.records..self.records + PHASE {
+            self.env.send(KEY, &number.to_string());
+        }
+        self.env.flush();
+        self.records += PHASE;
+    }
+
+    /// Checks that every client has received every record since it subscribed, and nothing else.
+    fn check(self) {
+        for (mut client, first) in self.clients {
+            for number in first..self.records {
+                assert_eq!(client.line(), format!("U,1,1,{number}"));
+            }
+        }
+    }
+}
+
+/// A key is added, used and withdrawn, and the provider fails and comes back, while records arrive.
+#[test]
+fn key_rotation_and_outage_lose_no_session() {
+    let Some(issuer) = issuer() else { return };
+    let env = TestEnv::new();
+    let mut config = config(&env, issuer.url(), DISCOVERY, ANY_ITEM);
+    fetch_often(&mut config);
+    let gateway = env.ready(config);
+    let mut crowd = Crowd {
+        env: &env,
+        gateway: &gateway,
+        clients: Vec::new(),
+        records: 0,
+    };
+    let old = token(&issuer, json!({}));
+    crowd.join(&old, 20);
+    crowd.produce();
+
+    let key = issuer.add_key("RS256").expect("a key");
+    wait_metric(&gateway, KEYS, |keys| keys == 2);
+    issuer.sign_with(&key).expect("a known key");
+    let new = token(&issuer, json!({}));
+    crowd.join(&new, 20);
+    crowd.join(&old, 5);
+    crowd.produce();
+
+    issuer
+        .withdraw_key(issuer.first_key())
+        .expect("a key that does not sign");
+    wait_metric(&gateway, KEYS, |keys| keys == 1);
+    let refused = create(&gateway, &old).err().expect("its key is withdrawn");
+    assert!(refused.starts_with("CONERR,1,"), "{refused}");
+    crowd.join(&new, 5);
+    crowd.produce();
+
+    issuer.set_fault(IssuerFault::Refused).expect("a fault");
+    let before = metric(&gateway, REFRESHES);
+    wait_metric(&gateway, REFRESHES, |count| count >= before + 3);
+    crowd.join(&new, 5);
+    let refused = create(&gateway, &with_key_id(&new, "new")).err();
+    let refused = refused.expect("its key is unknown");
+    assert!(refused.starts_with("CONERR,6,"), "{refused}");
+    crowd.produce();
+
+    issuer.set_fault(IssuerFault::None).expect("no fault");
+    let before = metric(&gateway, REFRESHES);
+    wait_metric(&gateway, REFRESHES, |count| count >= before + 2);
+    let refused = create(&gateway, &with_key_id(&new, "new")).err();
+    let refused = refused.expect("its key does not exist");
+    assert!(refused.starts_with("CONERR,1,"), "{refused}");
+    crowd.join(&new, 5);
+    crowd.produce();
+    crowd.check();
+    gateway.shut_down();
+}
+
+/// Tokens with made-up key IDs do not make the gateway fetch keys again and again.
+#[test]
+fn unknown_key_ids_cause_no_fetch_storm() {
+    let Some(issuer) = issuer() else { return };
+    let env = TestEnv::new();
+    let gateway = env.ready(config(&env, issuer.url(), DISCOVERY, ANY_ITEM));
+    let good = token(&issuer, json!({}));
+    for number in 0..200 {
+        let refused = create(&gateway, &with_key_id(&good, &number.to_string())).err();
+        let refused = refused.expect("its key is unknown");
+        assert!(refused.starts_with("CONERR,"), "{refused}");
+    }
+    create(&gateway, &good).expect("a session");
+    let fetches = issuer.requests().expect("counters").keys;
+    // One at the start; on a very slow machine one more after 30 s.
+    assert!((1..=3).contains(&fetches), "{fetches}");
+    gateway.shut_down();
+}
+
+/// A request to subscribe, as a client sends it and as rules see it.
+struct Wanted {
+    keys: Vec<&'static str>,
+    mode: ItemMode,
+    fields: Vec<&'static str>,
+    unfiltered: bool,
+}
+
+const RECORD_KEYS: [&str; 4] = ["x", "y", "z", "1"];
+/// Key of the record after all others, whose item every client may see.
+const LAST: &str = "last";
+
+impl Wanted {
+    fn random(random: &mut StdRng) -> Self {
+        let count = random.random_range(1..3);
+        let keys = RECORD_KEYS.choose_multiple(random, count).copied();
+        let keys = keys.collect();
+        let modes = [ItemMode::Raw, ItemMode::Merge, ItemMode::Distinct];
+        // The value changes with each record.
+        let fields = [&["value"][..], &["key", "value"], &["value", "partition"]];
+        let mode = *modes.choose(random).expect("some");
+        Self {
+            keys,
+            mode,
+            fields: fields.choose(random).expect("some").to_vec(),
+            unfiltered: mode == ItemMode::Raw || random.random_bool(0.2),
+        }
+    }
+
+    fn request(&self, sub: usize) -> String {
+        let items = self.keys.iter().map(|key| format!("ltest-[key%3D{key}]"));
+        let items = items.collect::<Vec<_>>().join("%20");
+        let unfiltered = match self.unfiltered && self.mode != ItemMode::Raw {
+            true => "&LS_requested_max_frequency=unfiltered",
+            false => "",
+        };
+        format!(
+            "control\r\nLS_reqId={sub}&LS_op=add&LS_subId={sub}&LS_mode={}&LS_group={items}\
+             &LS_schema={}&LS_data_adapter=QuickStart&LS_ack=false&LS_snapshot=false{unfiltered}",
+            self.mode.as_str(),
+            self.fields.join("%20")
+        )
+    }
+
+    /// Returns the code of the refusal, which is that of the first item that is not allowed.
+    fn expected(&self, rules: &[ItemRule], claims: &Claims) -> Result<(), i32> {
+        let access = ItemAccess {
+            connection: 0,
+            mode: self.mode,
+            fields: &self.fields,
+            unfiltered: self.unfiltered,
+        };
+        let mut items = self.keys.iter().map(|key| format!("ltest-[key={key}]"));
+        items.try_for_each(|item| naive(rules, claims, &item, (&["QuickStart"], &access)).map(drop))
+    }
+}
+
+fn random_rules(random: &mut StdRng) -> String {
+    let mut text = String::new();
+    let mut pick = |choices: &[&str]| (*choices.choose(random).expect("some")).to_owned();
+    for number in 0..12 {
+        let effect = pick(&[
+            "",
+            "",
+            "",
+            "effect = \"deny\"\n",
+            "max_frequency = 1000.0\n",
+        ]);
+        // No rule may deny the last record.
+        let items = match effect.contains("deny") {
+            true => pick(&["ltest-[key=x]", "ltest-[key={claims.b}]"]),
+            false => pick(&[
+                "ltest-[key=y]",
+                "ltest-[key=z]",
+                "ltest-[key={claims.a}]",
+                "ltest-[key={claims.b}]",
+                "ltest-[key=*]",
+                "ltest-[*]",
+                "*",
+            ]),
+        };
+        let broad = items.contains('*');
+        let when = match broad {
+            true => pick(&[
+                "when = {c = \"all\"}\n",
+                "when = {a = \"y\", c = [\"all\", \"some\"]}\n",
+            ]),
+            false => pick(&[
+                "",
+                "when = {a = [\"x\", \"y\"]}\n",
+                "when = {c = \"some\"}\n",
+            ]),
+        };
+        let modes = pick(&[
+            "",
+            "",
+            "modes = [\"MERGE\"]\n",
+            "modes = [\"RAW\", \"DISTINCT\"]\n",
+        ]);
+        let fields = pick(&[
+            "",
+            "",
+            "fields = [\"value\"]\n",
+            "fields = [\"value\", \"key\"]\n",
+        ]);
+        text += &format!(
+            "[[authorize]]\nname = \"r{number}\"\nitems = [\"{items}\"]\n{effect}{modes}{fields}{when}"
+        );
+    }
+    text + &format!("[[authorize]]\nname = \"last\"\nitems = [\"ltest-[key={LAST}]\"]\n")
+}
+
+fn random_claims(random: &mut StdRng) -> Map<String, Value> {
+    let values = [
+        json!("x"),
+        json!("y"),
+        json!("z"),
+        json!(1),
+        json!("null"),
+        json!(null),
+    ];
+    let mut one = || values.choose(random).expect("some").clone();
+    let claims = json!({"a": [one(), one()], "b": one()});
+    let Value::Object(mut claims) = claims else {
+        return Map::new();
+    };
+    if let Some(level) = [None, Some("some"), Some("all")]
+        .choose(random)
+        .copied()
+        .flatten()
+    {
+        claims.insert("c".to_owned(), level.into());
+    }
+    claims
+}
+
+/// Sends random requests of random clients, and compares what they receive with the model, also
+/// after a token was renewed.
+#[test]
+fn clients_receive_what_the_model_of_the_rules_allows() {
+    let Some(issuer) = issuer() else { return };
+    let seed = rand::random();
+    eprintln!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    for _ in 0..3 {
+        let env = TestEnv::new();
+        let config = config(&env, issuer.url(), DISCOVERY, &random_rules(&mut random));
+        let rules = config
+            .access
+            .as_ref()
+            .expect("there is [auth]")
+            .item_rules
+            .clone();
+        let gateway = env.ready(config);
+        let mut counts = [0; 3];
+        for _ in 0..30 {
+            let mut session = ModelSession::create(&gateway, &issuer, &rules, &mut random);
+            session.subscribe(&mut random);
+            session.receive(&env);
+            session.renew(&issuer, &mut random);
+            session.receive(&env);
+            counts[0] += session.granted.len();
+            counts[1] += session.refused;
+            counts[2] += session.lost;
+        }
+        eprintln!("granted, refused, lost: {counts:?}");
+        gateway.shut_down();
+    }
+}
+
+/// A client and what the model says about it.
+struct ModelSession<'a> {
+    client: Client,
+    rules: &'a [ItemRule],
+    claims: Map<String, Value>,
+    /// Subscriptions that the client has, by number.
+    granted: Vec<(usize, Wanted)>,
+    refused: usize,
+    lost: usize,
+}
+
+impl<'a> ModelSession<'a> {
+    fn create(
+        gateway: &Gateway,
+        issuer: &Issuer<'_>,
+        rules: &'a [ItemRule],
+        random: &mut StdRng,
+    ) -> Self {
+        let claims = random_claims(random);
+        let token = token(issuer, claims.clone().into());
+        let mut client = create(gateway, &token).expect("a session");
+        // A rule before that of the item may limit its frequency, so that RAW is not allowed.
+        let last = Wanted {
+            keys: vec![LAST],
+            mode: ItemMode::Merge,
+            fields: vec!["value"],
+            unfiltered: false,
+        };
+        client.send(&last.request(LAST_NUMBER));
+        for start in ["SUBOK,", "CONF,"] {
+            let line = client.line();
+            assert!(line.starts_with(start), "{line}");
+        }
+        Self {
+            client,
+            rules,
+            claims,
+            granted: Vec::new(),
+            refused: 0,
+            lost: 0,
+        }
+    }
+
+    fn subscribe(&mut self, random: &mut StdRng) {
+        let claims = Claims::of_token(self.claims.clone());
+        for sub in 1..=8 {
+            let wanted = Wanted::random(random);
+            self.client.send(&wanted.request(sub));
+            let line = self.client.line();
+            match wanted.expected(self.rules, &claims) {
+                Ok(()) => {
+                    assert!(line.starts_with(&format!("SUBOK,{sub},")), "{line}");
+                    assert!(self.client.line().starts_with(&format!("CONF,{sub},")));
+                    self.granted.push((sub, wanted));
+                }
+                Err(code) => {
+                    let start = format!("REQERR,{sub},{code},");
+                    assert!(line.starts_with(&start), "{line}, expected {start}");
+                    self.refused += 1;
+                }
+            }
+        }
+    }
+
+    /// Produces a record for each item. The client must receive those of its subscriptions.
+    fn receive(&mut self, env: &TestEnv) {
+        let mut missing: BTreeSet<(usize, usize)> = BTreeSet::new();
+        for (sub, wanted) in &self.granted {
+            missing.extend((1..=wanted.keys.len()).map(|item| (*sub, item)));
+        }
+        let stamp = rand::random::<u32>().to_string();
+        for key in RECORD_KEYS.into_iter().chain([LAST]) {
+            env.send(key, &stamp);
+        }
+        env.flush();
+        let mut is_over = false;
+        while !is_over || !missing.is_empty() {
+            let line = self.client.line();
+            let mut parts = line.splitn(4, ',');
+            let mut number = || parts.next().and_then(|text| text.parse::<usize>().ok());
+            match (line.starts_with("U,"), number(), number(), number()) {
+                (true, None, Some(LAST_NUMBER), Some(1)) => is_over = true,
+                (true, None, Some(sub), Some(item)) => {
+                    assert!(
+                        missing.remove(&(sub, item)),
+                        "{line}, missing are {missing:?}"
+                    );
+                }
+                _ => panic!("{line}"),
+            }
+        }
+    }
+
+    /// Renews the token with other claims. The client loses the subscriptions that these do not
+    /// allow.
+    fn renew(&mut self, issuer: &Issuer<'_>, random: &mut StdRng) {
+        self.claims = random_claims(random);
+        let token = token(issuer, self.claims.clone().into());
+        self.client.send(&format!(
+            "msg\r\nLS_reqId=99&LS_message={token}&LS_sequence=weir_auth&LS_msg_prog=1&LS_ack=false"
+        ));
+        let mut lost = BTreeSet::new();
+        loop {
+            let line = self.client.line();
+            match line.strip_prefix("UNSUB,") {
+                Some(sub) => assert!(lost.insert(sub.parse::<usize>().expect("a number"))),
+                None if line.starts_with("CONF,") => {}
+                None => break assert_eq!(line, "MSGDONE,weir_auth,1,"),
+            }
+        }
+        let claims = Claims::of_token(self.claims.clone());
+        let rules = self.rules;
+        let before = self.granted.len();
+        self.granted.retain(|(sub, wanted)| {
+            let is_allowed = wanted.expected(rules, &claims).is_ok();
+            assert_ne!(is_allowed, lost.contains(sub), "subscription {sub}");
+            is_allowed
+        });
+        self.lost += before - self.granted.len();
+        assert_eq!(lost.len(), before - self.granted.len());
+    }
+}
+
+const LAST_NUMBER: usize = 900;
