@@ -18,6 +18,8 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.Method;
+import java.net.HttpCookie;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -51,6 +53,12 @@ final class Driver {
         for (Iterator<String> names = options.fieldNames(); names.hasNext(); ) {
             String name = names.next();
             option(name, options.get(name));
+        }
+        if (config.hasNonNull("user")) client.connectionDetails.setUser(config.get("user").asText());
+        if (config.hasNonNull("password")) client.connectionDetails.setPassword(config.get("password").asText());
+        if (config.hasNonNull("cookie")) {
+            List<HttpCookie> cookies = HttpCookie.parse("Set-Cookie: " + config.get("cookie").asText() + "; Path=/");
+            LightstreamerClient.addCookies(URI.create(config.get("server").asText()), cookies);
         }
         client.addListener(new Connection());
         // Subscribed before the connection: the SDK then sends them in one batch.
@@ -93,6 +101,7 @@ final class Driver {
             case "unsubscribe" -> client.unsubscribe(subscriptions.get(sub));
             case "frequency" -> subscriptions.get(sub).setRequestedMaxFrequency(command.get("value").asText());
             case "option" -> option(command.get("name").asText(), command.get("value"));
+            case "password" -> client.connectionDetails.setPassword(command.get("value").asText());
             case "message" -> {
                 String text = command.get("text").asText();
                 ClientMessageListener listener = command.path("listens").asBoolean() ? new Outcome() : null;
@@ -109,6 +118,8 @@ final class Driver {
 
     /** Ends the client and prints its last event. */
     private void close() {
+        // Other clients must not have the cookie.
+        if (config.hasNonNull("cookie")) System.exit(0);
         synchronized (EVENTS) {
             emit("closed");
             closed = true;

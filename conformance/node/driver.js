@@ -37,6 +37,8 @@ function drive({ LightstreamerClient, Subscription }, config, output, log) {
   if (config.transport) option('ForcedTransport', config.transport);
   if (config.keepalive_ms) option('KeepaliveInterval', config.keepalive_ms);
   for (const [name, value] of Object.entries(config.options ?? {})) option(name, value);
+  if (config.user) client.connectionDetails.setUser(config.user);
+  if (config.password) client.connectionDetails.setPassword(config.password);
   client.addListener({
     onStatusChange: (status) => print({ event: 'status', status }),
     onServerError: (code, message) => print({ event: 'server_error', code, message }),
@@ -111,6 +113,7 @@ function drive({ LightstreamerClient, Subscription }, config, output, log) {
     else if (cmd === 'unsubscribe') client.unsubscribe(subscriptions[sub ?? 0]);
     else if (cmd === 'frequency') subscriptions[sub ?? 0].setRequestedMaxFrequency(value);
     else if (cmd === 'option') option(name, value);
+    else if (cmd === 'password') client.connectionDetails.setPassword(value);
     else if (cmd === 'message') message(command);
     else if (cmd === 'disconnect') client.disconnect();
     else if (cmd === 'close') {
@@ -123,16 +126,22 @@ function drive({ LightstreamerClient, Subscription }, config, output, log) {
 }
 
 if (typeof process !== 'undefined') {
-  const start = (config) => drive(
-    require('lightstreamer-client-node'),
-    config,
-    (line) => process.stdout.write(JSON.stringify(line) + '\n'),
-    (line) => process.stderr.write(line + '\n'),
-  );
+  const sdk = require('lightstreamer-client-node');
+  let hasCookie = false;
+  const start = (config) => {
+    if (config.cookie) {
+      hasCookie = true;
+      sdk.LightstreamerClient.addCookies(config.server, [config.cookie]);
+    }
+    const print = (line) => process.stdout.write(JSON.stringify(line) + '\n');
+    return drive(sdk, config, print, (line) => process.stderr.write(line + '\n'));
+  };
   let command = start(JSON.parse(process.argv[2]));
   const commands = require('readline').createInterface({ input: process.stdin });
   commands.on('line', (line) => {
     const { cmd, config, ...more } = JSON.parse(line);
+    // Other clients must not have the cookie.
+    if (cmd === 'close' && hasCookie) process.exit(0);
     if (cmd === 'open') command = start(config);
     else command({ cmd, ...more });
   });

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from http.cookies import SimpleCookie
 
 from lightstreamer.client import (
     ClientListener,
@@ -145,6 +146,13 @@ class Client:
             self.option("KeepaliveInterval", config["keepalive_ms"])
         for name, value in config.get("options", {}).items():
             self.option(name, value)
+        if config.get("user"):
+            self.client.connectionDetails.setUser(config["user"])
+        if config.get("password"):
+            self.client.connectionDetails.setPassword(config["password"])
+        if config.get("cookie"):
+            LightstreamerClient.addCookies(config["server"], SimpleCookie(config["cookie"]))
+        self.has_cookie = bool(config.get("cookie"))
         self.client.addListener(Connection(self.client, self.out))
         # Subscribed before the connection: the SDK then sends them in one batch.
         self.subscriptions = []
@@ -180,12 +188,17 @@ class Client:
             self.subscriptions[command.get("sub", 0)].setRequestedMaxFrequency(command["value"])
         elif cmd == "option":
             self.option(command["name"], command["value"])
+        elif cmd == "password":
+            self.client.connectionDetails.setPassword(command["value"])
         elif cmd == "message":
             listener = Outcome(self.out) if command["listens"] else None
             self.client.sendMessage(command["text"], command["sequence"], None, listener, False)
         elif cmd == "disconnect":
             self.client.disconnect()
         elif cmd == "close":
+            if self.has_cookie:
+                # Other clients must not have the cookie.
+                sys.exit()
             self.out.close()
             self.client.disconnect()
         else:

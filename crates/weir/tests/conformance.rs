@@ -16,6 +16,7 @@ mod conformance {
     pub(crate) mod events;
     pub(crate) mod expected;
     pub(crate) mod gateway;
+    pub(crate) mod identity;
     pub(crate) mod messages;
     pub(crate) mod modes;
     pub(crate) mod pacing;

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use super::command;
 use super::diffs;
 use super::events::{DriverConfig, Subscription};
+use super::identity;
 use super::messages;
 use super::modes;
 use super::pacing;
@@ -21,10 +22,12 @@ use super::transports;
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow cases come first; they mostly wait.
-const CASES: [(&str, Run); 48] = [
+const CASES: [(&str, Run); 53] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
+    ("identity_outage", identity::outage),
+    ("identity_expiry", identity::expiry),
     ("recovery_defaults", transports::recovery_defaults),
     ("recovery_ws_streaming", transports::recovery_ws_streaming),
     ("recovery_ws_polling", transports::recovery_ws_polling),
@@ -73,6 +76,9 @@ const CASES: [(&str, Run); 48] = [
     ("tls", secure::tls),
     ("extra_headers", secure::extra_headers),
     ("origins", secure::origins),
+    ("identity_password", identity::password),
+    ("identity_header", identity::header),
+    ("identity_cookie", identity::cookie),
 ];
 
 /// Cases about Weir's own pages, which run only with the browser SDK.

@@ -246,6 +246,11 @@ impl Driver {
         }))
     }
 
+    /// Sets the password for the next session.
+    pub(crate) fn password(&mut self, value: &str) -> Result<()> {
+        self.command(&serde_json::json!({ "cmd": "password", "value": value }))
+    }
+
     /// Changes an option of the connection.
     pub(crate) fn option(&mut self, name: &str, value: impl Into<serde_json::Value>) -> Result<()> {
         let value: serde_json::Value = value.into();

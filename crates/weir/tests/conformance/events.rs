@@ -18,8 +18,11 @@ pub(crate) struct DriverConfig {
     pub(crate) keepalive_ms: Option<u32>,
     /// Names of setters of the SDK's connection options, without "set".
     pub(crate) options: BTreeMap<&'static str, serde_json::Value>,
-    /// Cookie of a page.
-    pub(crate) cookie: Option<&'static str>,
+    /// User and password of sessions.
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    /// Cookie for the gateway, with its name. The process then serves no other client.
+    pub(crate) cookie: Option<String>,
     pub(crate) debug: bool,
     /// `true` if the driver also reports the events of [`SdkEvent::is_detail`].
     pub(crate) details: bool,
@@ -58,6 +61,8 @@ impl DriverConfig {
             transport: None,
             keepalive_ms: None,
             options: BTreeMap::new(),
+            user: None,
+            password: None,
             cookie: None,
             debug: true,
             details: true,

@@ -61,7 +61,7 @@ pub(crate) fn extra_headers(case: &Case<'_>) -> Result<()> {
     let proxy = Proxy::start(case.shared().address())?;
     let is_page = matches!(case.sdk(), Sdk::Web(..));
     let mut config = DriverConfig {
-        cookie: is_page.then_some("conformance=crumbs"),
+        cookie: is_page.then(|| "conformance=crumbs".to_owned()),
         ..DriverConfig::new(proxy.address(), vec![in_mode(case, "MERGE", "a")])
     };
     config = config.option("HttpExtraHeaders", json!({ "X-Conformance": "sent" }));
