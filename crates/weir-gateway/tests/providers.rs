@@ -4,19 +4,24 @@
 mod model;
 mod support;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::io::Write as _;
+use std::net::SocketAddr;
 
 use model::naive;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Map, Value, json};
-use support::identity::{KEYS, REFRESHES, config, create, fetch_often, issuer, token, with_key_id};
+use support::http::{create_by_poll_with, post};
+use support::identity::{
+    KEYS, REFRESHES, config, create, fetch_often, issuer, token, token_of, with_key_id,
+};
 use support::{Client, TestEnv, metric, wait_metric};
 use weir_gateway::Gateway;
 use weir_identity::config::ItemRule;
 use weir_identity::rules::ItemAccess;
-use weir_identity::{Claims, ItemMode};
+use weir_identity::{Claims, ItemMode, Revocation, RevocationKey};
 use weir_lab::identity::{Issuer, IssuerFault};
 
 const KEY: &str = "Quince";
@@ -273,13 +278,15 @@ fn random_claims(random: &mut StdRng) -> Map<String, Value> {
 }
 
 /// Sends random requests of random clients, and compares what they receive with the model, also
-/// after a token was renewed.
+/// after a token was renewed and after it was revoked.
 #[test]
 fn clients_receive_what_the_model_of_the_rules_allows() {
     let Some(issuer) = issuer() else { return };
     let seed = rand::random();
-    eprintln!("seed {seed}");
+    // Shown if the test fails elsewhere, too: the harness captures only the macros.
+    let _ = writeln!(std::io::stderr(), "seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
+    let mut counts = [0; 3];
     for _ in 0..3 {
         let env = TestEnv::new();
         let config = config(&env, issuer.url(), DISCOVERY, &random_rules(&mut random));
@@ -290,25 +297,30 @@ fn clients_receive_what_the_model_of_the_rules_allows() {
             .item_rules
             .clone();
         let gateway = env.ready(config);
-        let mut counts = [0; 3];
-        for _ in 0..30 {
-            let mut session = ModelSession::create(&gateway, &issuer, &rules, &mut random);
+        for number in 0..30 {
+            let user = format!("user-{number}");
+            let mut session = ModelSession::create((&user, &issuer), &gateway, &rules, &mut random);
             session.subscribe(&mut random);
             session.receive(&env);
-            session.renew(&issuer, &mut random);
+            session.renew(&mut random);
             session.receive(&env);
+            session.revoke(&gateway);
             counts[0] += session.granted.len();
             counts[1] += session.refused;
             counts[2] += session.lost;
         }
-        eprintln!("granted, refused, lost: {counts:?}");
         gateway.shut_down();
     }
+    let [granted, refused, lost] = counts;
+    assert!(granted > 0 && refused > 0 && lost > 0, "{counts:?}");
 }
 
 /// A client and what the model says about it.
 struct ModelSession<'a> {
     client: Client,
+    user: &'a str,
+    issuer: &'a Issuer<'a>,
+    token: String,
     rules: &'a [ItemRule],
     claims: Map<String, Value>,
     /// Subscriptions that the client has, by number.
@@ -319,13 +331,13 @@ struct ModelSession<'a> {
 
 impl<'a> ModelSession<'a> {
     fn create(
+        (user, issuer): (&'a str, &'a Issuer<'a>),
         gateway: &Gateway,
-        issuer: &Issuer<'_>,
         rules: &'a [ItemRule],
         random: &mut StdRng,
     ) -> Self {
         let claims = random_claims(random);
-        let token = token(issuer, claims.clone().into());
+        let token = token_of(issuer, user, claims.clone().into());
         let mut client = create(gateway, &token).expect("a session");
         // A rule before that of the item may limit its frequency, so that RAW is not allowed.
         let last = Wanted {
@@ -341,6 +353,9 @@ impl<'a> ModelSession<'a> {
         }
         Self {
             client,
+            user,
+            issuer,
+            token,
             rules,
             claims,
             granted: Vec::new(),
@@ -401,11 +416,12 @@ impl<'a> ModelSession<'a> {
 
     /// Renews the token with other claims. The client loses the subscriptions that these do not
     /// allow.
-    fn renew(&mut self, issuer: &Issuer<'_>, random: &mut StdRng) {
+    fn renew(&mut self, random: &mut StdRng) {
         self.claims = random_claims(random);
-        let token = token(issuer, self.claims.clone().into());
+        self.token = token_of(self.issuer, self.user, self.claims.clone().into());
         self.client.send(&format!(
-            "msg\r\nLS_reqId=99&LS_message={token}&LS_sequence=weir_auth&LS_msg_prog=1&LS_ack=false"
+            "msg\r\nLS_reqId=99&LS_message={}&LS_sequence=weir_auth&LS_msg_prog=1&LS_ack=false",
+            self.token
         ));
         let mut lost = BTreeSet::new();
         loop {
@@ -427,6 +443,174 @@ impl<'a> ModelSession<'a> {
         self.lost += before - self.granted.len();
         assert_eq!(lost.len(), before - self.granted.len());
     }
+
+    /// Revokes all tokens of the user: its session ends, and it gets no other one.
+    fn revoke(&mut self, gateway: &Gateway) {
+        let revocation = Revocation {
+            key: RevocationKey::User {
+                issuer: self.issuer.url().into(),
+                user: self.user.into(),
+            },
+            issued_before_ms: Some(u64::MAX),
+            expires_ms: u64::MAX,
+        };
+        gateway.revoke(revocation).expect("a valid entry");
+        assert_eq!(self.client.line(), "END,-10,Revoked");
+        let refused = create(gateway, &self.token).err().expect("it is revoked");
+        assert!(refused.starts_with("CONERR,1,"), "{refused}");
+    }
 }
 
 const LAST_NUMBER: usize = 900;
+
+/// A session and the way of its requests and notifications.
+struct Route {
+    way: Way,
+    /// Notifications that were read and not looked at.
+    lines: VecDeque<String>,
+}
+
+enum Way {
+    WebSocket(Box<Client>),
+    /// Address and ID of the session.
+    Http(SocketAddr, String),
+}
+
+impl Route {
+    fn both(gateway: &Gateway, token: &str) -> [Self; 2] {
+        let client = create(gateway, token).expect("a session");
+        let address = gateway.listen_address();
+        let id = create_by_poll_with(address, &format!("&LS_password={token}"));
+        [Way::WebSocket(Box::new(client)), Way::Http(address, id)].map(|way| Self {
+            way,
+            lines: VecDeque::new(),
+        })
+    }
+
+    /// Sends a control request. Returns the code with which it is refused.
+    fn control(&mut self, request: &str) -> Option<i32> {
+        let response = match &mut self.way {
+            Way::WebSocket(client) => {
+                client.send(&format!("control\r\nLS_reqId=1&{request}"));
+                loop {
+                    let line = client.line();
+                    if line.starts_with("REQ") {
+                        break line;
+                    }
+                    self.lines.push_back(line);
+                }
+            }
+            Way::Http(address, id) => {
+                let body = format!("LS_session={id}&LS_reqId=1&{request}");
+                let (_, mut lines) = post(*address, "control", &body);
+                assert_eq!(lines.len(), 1);
+                lines.remove(0)
+            }
+        };
+        let refused = response.strip_prefix("REQERR,1,");
+        assert!(refused.is_some() || response == "REQOK,1", "{response}");
+        refused.and_then(|text| text.split(',').next()?.parse().ok())
+    }
+
+    fn line(&mut self) -> String {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                break line;
+            }
+            match &mut self.way {
+                Way::WebSocket(client) => break client.line(),
+                Way::Http(address, id) => {
+                    let bind = format!(
+                        "LS_session={id}&LS_polling=true&LS_polling_millis=0&LS_idle_millis=2000"
+                    );
+                    let (_, lines) = post(*address, "bind_session", &bind);
+                    let is_content =
+                        |line: &String| !HEADS.iter().any(|head| line.starts_with(head));
+                    self.lines.extend(lines.into_iter().filter(is_content));
+                }
+            }
+        }
+    }
+}
+
+/// Starts of the lines that every poll has.
+const HEADS: [&str; 7] = [
+    "CONOK", "SERVNAME", "CLIENTIP", "CONS", "PROG", "LOOP", "SYNC",
+];
+
+/// Every check of the rules applies over WebSocket and HTTP: item, mode, field, unfiltered
+/// delivery, frequency and snapshot.
+#[test]
+fn every_route_applies_every_check() {
+    let Some(issuer) = issuer() else { return };
+    let env = TestEnv::new();
+    let rules = "[[authorize]]\nname = \"own\"\nitems = [\"ltest-[key={claims.keys}]\"]\n\
+                 modes = [\"MERGE\", \"DISTINCT\"]\nfields = [\"key\", \"value\"]\n\
+                 max_frequency = 0.5\nsnapshot = false\n\
+                 [[authorize]]\nname = \"all\"\nitems = [\"*\"]\nwhen = { level = \"all\" }\n";
+    let gateway = env.ready(config(&env, issuer.url(), DISCOVERY, rules));
+    let all = token(&issuer, json!({"level": "all", "keys": "nothing"}));
+    let own = token(&issuer, json!({"keys": ["own", "second"]}));
+    let add = |sub: u32, item: &str, mode: &str, more: &str| {
+        format!(
+            "LS_op=add&LS_subId={sub}&LS_mode={mode}&LS_group={item}\
+             &LS_data_adapter=QuickStart&LS_snapshot=true{more}"
+        )
+    };
+    // It keeps the values of the items, and gets each of them.
+    let mut watcher = create(&gateway, &all).expect("a session");
+    watcher.subscribe(1, "ltest-[key=own] ltest-[key=foreign]", "value");
+    env.produce("own", "before");
+    assert_eq!(watcher.line(), "U,1,1,before");
+    for (mut route, mut unlimited) in Route::both(&gateway, &own)
+        .into_iter()
+        .zip(Route::both(&gateway, &all))
+    {
+        let (item, foreign) = ("ltest-[key%3Down]", "ltest-[key%3Dforeign]");
+        let value = "&LS_schema=value";
+        let unfiltered = format!("{value}&LS_requested_max_frequency=unfiltered");
+        let mixed = format!("{item}%20{foreign}");
+        for (item, mode, more, code) in [
+            (foreign, "MERGE", value, -2),
+            (&*mixed, "MERGE", value, -2),
+            (foreign, "RAW", "&LS_schema=partition", -2),
+            (item, "RAW", value, 24),
+            (item, "MERGE", "&LS_schema=value%20partition", 23),
+            (item, "MERGE", &unfiltered, 26),
+        ] {
+            let refused = route.control(&add(7, item, mode, more));
+            assert_eq!(refused, Some(code), "{item} {mode} {more}");
+            assert_eq!(unlimited.control(&add(7, item, mode, more)), None);
+            let (count, fields) = (
+                item.matches("ltest").count(),
+                more.matches("%20").count() + 1,
+            );
+            assert_eq!(unlimited.line(), format!("SUBOK,7,{count},{fields}"));
+            assert_eq!(unlimited.control("LS_op=delete&LS_subId=7"), None);
+            while unlimited.line() != "UNSUB,7" {}
+        }
+        // Without the rule's limits there is a snapshot, and no limit of the frequency.
+        assert_eq!(unlimited.control(&add(1, item, "MERGE", value)), None);
+        let lines = [(); 3].map(|()| unlimited.line());
+        assert_eq!(
+            lines,
+            ["SUBOK,1,1,1", "CONF,1,unlimited,filtered", "U,1,1,before"]
+        );
+        assert_eq!(route.control(&add(1, item, "MERGE", value)), None);
+        assert_eq!(
+            [route.line(), route.line()],
+            ["SUBOK,1,1,1", "CONF,1,0.5,filtered"]
+        );
+        let faster = "LS_op=reconf&LS_subId=1&LS_requested_max_frequency=unlimited";
+        assert_eq!(route.control(faster), None);
+        env.produce("own", "after");
+        let mut line = route.line();
+        if line.starts_with("CONF,1,") {
+            assert_eq!(line, "CONF,1,0.5,filtered");
+            line = route.line();
+        }
+        assert_eq!(line, "U,1,1,after", "the snapshot is excluded");
+        env.produce("own", "before");
+    }
+    gateway.shut_down();
+}

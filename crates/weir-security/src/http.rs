@@ -2,8 +2,9 @@
 //! size. It follows no redirect, because requests contain credentials.
 
 use std::fmt;
+use std::io::{self, Read};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::crypto::aws_lc_rs;
 use thiserror::Error;
@@ -133,6 +134,7 @@ fn exchange(
         reason,
     };
     let agent = agent(request, &uri, roots, &server)?;
+    let deadline = Instant::now() + request.timeout;
     let method = Method::from_bytes(request.method.as_bytes());
     let method = method.map_err(|error| failed(error.to_string()))?;
     let mut builder = Request::builder().method(method).uri(uri);
@@ -147,11 +149,26 @@ fn exchange(
     let mut response = response.map_err(|error| failed(error.to_string()))?;
     let status = response.status().as_u16();
     let headers = std::mem::take(response.headers_mut());
-    let body = response.body_mut().with_config().limit(bytes_max);
-    let body = body
-        .read_to_vec()
-        .map_err(|error| failed(error.to_string()))?;
+    let body = response.body_mut().with_config().limit(bytes_max).reader();
+    let body = read_until(deadline, body).map_err(|error| failed(error.to_string()))?;
     Ok((HttpResponse { status, body }, headers))
+}
+
+/// Reads a body. ureq gives each read another second after the end of the timeout, so that a server
+/// that sends byte by byte could hold the connection.
+fn read_until(deadline: Instant, mut body: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 8 * 1024];
+    loop {
+        let count = body.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(bytes);
+        }
+        if Instant::now() >= deadline {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "timeout: body"));
+        }
+        bytes.extend_from_slice(&chunk[..count]);
+    }
 }
 
 fn agent(

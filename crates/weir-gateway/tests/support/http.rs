@@ -138,9 +138,16 @@ pub fn post(address: SocketAddr, name: &str, body: &str) -> (String, Vec<String>
 
 /// Creates a session with a poll that ends at once, as SDKs do.
 pub fn create_by_poll(address: SocketAddr) -> String {
-    let body = "LS_polling=true&LS_polling_millis=0&LS_idle_millis=0\
-                &LS_adapter_set=KafkaConnector&LS_cid=t&LS_cause=api";
-    let (_, lines) = post(address, "create_session", body);
+    create_by_poll_with(address, "")
+}
+
+/// Creates a session with more parameters, see [`create_by_poll`].
+pub fn create_by_poll_with(address: SocketAddr, more: &str) -> String {
+    let body = format!(
+        "LS_polling=true&LS_polling_millis=0&LS_idle_millis=0\
+         &LS_adapter_set=KafkaConnector&LS_cid=t&LS_cause=api{more}"
+    );
+    let (_, lines) = post(address, "create_session", &body);
     assert_eq!(lines.last().map(String::as_str), Some("LOOP,0"));
     let id = lines[0].split(',').nth(1).expect("an id");
     assert_eq!(lines[0], format!("CONOK,{id},50000,0,*"));

@@ -30,11 +30,16 @@ pub fn issuer() -> Option<Issuer<'static>> {
 
 /// Returns an access token of the user anna.
 pub fn token(issuer: &Issuer<'_>, claims: Value) -> String {
+    token_of(issuer, "anna", claims)
+}
+
+/// Returns an access token of a user.
+pub fn token_of(issuer: &Issuer<'_>, user: &str, claims: Value) -> String {
     let Value::Object(more) = claims else {
         panic!("{claims} is not an object");
     };
     let claims = TokenClaims {
-        user: "anna",
+        user,
         audience: "weir",
         lifetime_s: 3_600,
         more,
