@@ -33,7 +33,7 @@ test-kerberos: ## build with Kerberos (feature gssapi) and test it against a KDC
 	@scripts/test-kerberos
 
 test-keycloak: ## verify tokens of Keycloak (160 MB from Maven, half a minute)
-	@. scripts/env; cargo test --locked -p weir-identity --test providers -- --ignored
+	@. scripts/env; WEIR_KEYCLOAK=1 cargo test --locked -p weir-identity --test providers keycloak
 
 test-rules: ## compare the item rules with their model in 1,000,000 cases (some minutes)
 	@. scripts/env; PROPTEST_CASES=1000000 cargo test --locked -p weir-identity --test rules \

@@ -18,7 +18,7 @@ const ANY_ITEM: &str = "[[authorize]]\nname = \"all\"\nitems = [\"*\"]\n";
 
 /// How a server answers.
 #[derive(Debug, Clone)]
-enum Answer {
+enum ServerAnswer {
     Document(Vec<u8>),
     Redirect(SocketAddr),
     /// Announces and sends 100 MB.
@@ -33,12 +33,12 @@ enum Answer {
 /// A web server with one answer for all requests.
 struct KeyServer {
     address: SocketAddr,
-    answer: Arc<Mutex<Answer>>,
+    answer: Arc<Mutex<ServerAnswer>>,
     connections: Arc<AtomicUsize>,
 }
 
 impl KeyServer {
-    fn start(answer: Answer) -> Self {
+    fn start(answer: ServerAnswer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("a bound socket");
         let answer = Arc::new(Mutex::new(answer));
@@ -58,13 +58,13 @@ impl KeyServer {
         }
     }
 
-    fn set(&self, answer: Answer) {
+    fn set(&self, answer: ServerAnswer) {
         *self.answer.lock().expect("no thread panics with it") = answer;
     }
 }
 
 /// Answers one request. Fails when the gateway has closed the connection.
-fn serve(stream: TcpStream, answer: Answer) {
+fn serve(stream: TcpStream, answer: ServerAnswer) {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
@@ -74,7 +74,7 @@ fn serve(stream: TcpStream, answer: Answer) {
     let _ = respond(&mut stream, answer);
 }
 
-fn respond(stream: &mut TcpStream, answer: Answer) -> std::io::Result<()> {
+fn respond(stream: &mut TcpStream, answer: ServerAnswer) -> std::io::Result<()> {
     let head = |length: &str| {
         format!(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n{length}\r\n"
@@ -82,32 +82,32 @@ fn respond(stream: &mut TcpStream, answer: Answer) -> std::io::Result<()> {
     };
     let sized = |length: usize| head(&format!("Content-Length: {length}\r\n"));
     match answer {
-        Answer::Document(bytes) => {
+        ServerAnswer::Document(bytes) => {
             stream.write_all(sized(bytes.len()).as_bytes())?;
             stream.write_all(&bytes)
         }
-        Answer::Redirect(to) => write!(
+        ServerAnswer::Redirect(to) => write!(
             stream,
             "HTTP/1.1 302 Found\r\nLocation: http://{to}/jwks\r\nContent-Length: 0\r\n\r\n"
         ),
-        Answer::Large => {
+        ServerAnswer::Large => {
             stream.write_all(sized(100 << 20).as_bytes())?;
             (0..100).try_for_each(|_| stream.write_all(&vec![b' '; 1 << 20]))
         }
-        Answer::Endless => {
+        ServerAnswer::Endless => {
             stream.write_all(head("").as_bytes())?;
             loop {
                 stream.write_all(&[b' '; 4096])?;
             }
         }
-        Answer::Drip(bytes) => {
+        ServerAnswer::Drip(bytes) => {
             stream.write_all(sized(bytes.len()).as_bytes())?;
             bytes.chunks(1).try_for_each(|byte| {
                 thread::sleep(Duration::from_millis(200));
                 stream.write_all(byte)
             })
         }
-        Answer::Silent => {
+        ServerAnswer::Silent => {
             // Until the gateway gives up.
             std::io::copy(stream, &mut std::io::sink()).map(drop)
         }
@@ -129,8 +129,8 @@ fn hostile_key_servers_change_nothing() {
     let one = published(issuer.url());
     issuer.add_key("RS256").expect("a key");
     let two = published(issuer.url());
-    let good = Answer::Document(one.to_string().into_bytes());
-    let elsewhere = KeyServer::start(Answer::Document(two.to_string().into_bytes()));
+    let good = ServerAnswer::Document(one.to_string().into_bytes());
+    let elsewhere = KeyServer::start(ServerAnswer::Document(two.to_string().into_bytes()));
     let server = KeyServer::start(good.clone());
     let env = TestEnv::new();
     let keys = format!("jwks_url = \"http://{}/jwks\"", server.address);
@@ -144,18 +144,21 @@ fn hostile_key_servers_change_nothing() {
     bad_text.insert(1, 0xff);
     let twice = two.to_string().replacen('{', "{\"keys\":[],", 1);
     for (name, answer) in [
-        ("redirect", Answer::Redirect(elsewhere.address)),
+        ("redirect", ServerAnswer::Redirect(elsewhere.address)),
         (
             "many keys",
-            Answer::Document(json!({ "keys": many }).to_string().into_bytes()),
+            ServerAnswer::Document(json!({ "keys": many }).to_string().into_bytes()),
         ),
-        ("no keys", Answer::Document(b"{\"keys\":[]}".to_vec())),
-        ("not UTF-8", Answer::Document(bad_text)),
-        ("duplicate member", Answer::Document(twice.into_bytes())),
-        ("large", Answer::Large),
-        ("endless", Answer::Endless),
-        ("slow", Answer::Drip(two.to_string().into_bytes())),
-        ("silent", Answer::Silent),
+        ("no keys", ServerAnswer::Document(b"{\"keys\":[]}".to_vec())),
+        ("not UTF-8", ServerAnswer::Document(bad_text)),
+        (
+            "duplicate member",
+            ServerAnswer::Document(twice.into_bytes()),
+        ),
+        ("large", ServerAnswer::Large),
+        ("endless", ServerAnswer::Endless),
+        ("slow", ServerAnswer::Drip(two.to_string().into_bytes())),
+        ("silent", ServerAnswer::Silent),
     ] {
         server.set(answer);
         let before = metric(&gateway, REFRESHES);
@@ -179,19 +182,19 @@ fn hostile_key_servers_change_nothing() {
         0,
         "no redirect is followed"
     );
-    server.set(Answer::Document(two.to_string().into_bytes()));
+    server.set(ServerAnswer::Document(two.to_string().into_bytes()));
     wait_metric(&gateway, KEYS, |keys| keys == 2);
     gateway.shut_down();
 }
 
 #[test]
 fn discovery_of_another_issuer_is_rejected() {
-    let keys = KeyServer::start(Answer::Document(b"{}".to_vec()));
-    let server = KeyServer::start(Answer::Silent);
+    let keys = KeyServer::start(ServerAnswer::Document(b"{}".to_vec()));
+    let server = KeyServer::start(ServerAnswer::Silent);
     let own = format!("http://{}", server.address);
     let document = |issuer: &str, url: &str| {
         let document = json!({ "issuer": issuer, "jwks_uri": url });
-        Answer::Document(document.to_string().into_bytes())
+        ServerAnswer::Document(document.to_string().into_bytes())
     };
     let url = format!("http://{}/jwks", keys.address);
     server.set(document(&format!("{own}/"), &url));

@@ -142,7 +142,7 @@ fn unknown_key_ids_cause_no_fetch_storm() {
 }
 
 /// A request to subscribe, as a client sends it and as rules see it.
-struct Wanted {
+struct ItemRequest {
     keys: Vec<&'static str>,
     mode: ItemMode,
     fields: Vec<&'static str>,
@@ -153,7 +153,7 @@ const RECORD_KEYS: [&str; 4] = ["x", "y", "z", "1"];
 /// Key of the record after all others, whose item every client may see.
 const LAST: &str = "last";
 
-impl Wanted {
+impl ItemRequest {
     fn random(random: &mut StdRng) -> Self {
         let count = random.random_range(1..3);
         let keys = RECORD_KEYS.choose_multiple(random, count).copied();
@@ -247,7 +247,8 @@ fn random_rules(random: &mut StdRng) -> String {
             "fields = [\"value\", \"key\"]\n",
         ]);
         text += &format!(
-            "[[authorize]]\nname = \"r{number}\"\nitems = [\"{items}\"]\n{effect}{modes}{fields}{when}"
+            "[[authorize]]\nname = \"r{number}\"\nitems = [\"{items}\"]\n\
+             {effect}{modes}{fields}{when}"
         );
     }
     text + &format!("[[authorize]]\nname = \"last\"\nitems = [\"ltest-[key={LAST}]\"]\n")
@@ -324,7 +325,7 @@ struct ModelSession<'a> {
     rules: &'a [ItemRule],
     claims: Map<String, Value>,
     /// Subscriptions that the client has, by number.
-    granted: Vec<(usize, Wanted)>,
+    granted: Vec<(usize, ItemRequest)>,
     refused: usize,
     lost: usize,
 }
@@ -340,7 +341,7 @@ impl<'a> ModelSession<'a> {
         let token = token_of(issuer, user, claims.clone().into());
         let mut client = create(gateway, &token).expect("a session");
         // A rule before that of the item may limit its frequency, so that RAW is not allowed.
-        let last = Wanted {
+        let last = ItemRequest {
             keys: vec![LAST],
             mode: ItemMode::Merge,
             fields: vec!["value"],
@@ -367,7 +368,7 @@ impl<'a> ModelSession<'a> {
     fn subscribe(&mut self, random: &mut StdRng) {
         let claims = Claims::of_token(self.claims.clone());
         for sub in 1..=8 {
-            let wanted = Wanted::random(random);
+            let wanted = ItemRequest::random(random);
             self.client.send(&wanted.request(sub));
             let line = self.client.line();
             match wanted.expected(self.rules, &claims) {
@@ -465,12 +466,12 @@ const LAST_NUMBER: usize = 900;
 
 /// A session and the way of its requests and notifications.
 struct Route {
-    way: Way,
+    way: RouteKind,
     /// Notifications that were read and not looked at.
     lines: VecDeque<String>,
 }
 
-enum Way {
+enum RouteKind {
     WebSocket(Box<Client>),
     /// Address and ID of the session.
     Http(SocketAddr, String),
@@ -481,7 +482,11 @@ impl Route {
         let client = create(gateway, token).expect("a session");
         let address = gateway.listen_address();
         let id = create_by_poll_with(address, &format!("&LS_password={token}"));
-        [Way::WebSocket(Box::new(client)), Way::Http(address, id)].map(|way| Self {
+        [
+            RouteKind::WebSocket(Box::new(client)),
+            RouteKind::Http(address, id),
+        ]
+        .map(|way| Self {
             way,
             lines: VecDeque::new(),
         })
@@ -490,7 +495,7 @@ impl Route {
     /// Sends a control request. Returns the code with which it is refused.
     fn control(&mut self, request: &str) -> Option<i32> {
         let response = match &mut self.way {
-            Way::WebSocket(client) => {
+            RouteKind::WebSocket(client) => {
                 client.send(&format!("control\r\nLS_reqId=1&{request}"));
                 loop {
                     let line = client.line();
@@ -500,7 +505,7 @@ impl Route {
                     self.lines.push_back(line);
                 }
             }
-            Way::Http(address, id) => {
+            RouteKind::Http(address, id) => {
                 let body = format!("LS_session={id}&LS_reqId=1&{request}");
                 let (_, mut lines) = post(*address, "control", &body);
                 assert_eq!(lines.len(), 1);
@@ -518,8 +523,8 @@ impl Route {
                 break line;
             }
             match &mut self.way {
-                Way::WebSocket(client) => break client.line(),
-                Way::Http(address, id) => {
+                RouteKind::WebSocket(client) => break client.line(),
+                RouteKind::Http(address, id) => {
                     let bind = format!(
                         "LS_session={id}&LS_polling=true&LS_polling_millis=0&LS_idle_millis=2000"
                     );

@@ -1,6 +1,7 @@
 //! Identity providers for tests of tokens: a certified OpenID provider and Keycloak, and the
 //! libraries that sign tokens elsewhere.
 
+mod control;
 mod issuer;
 mod keycloak;
 mod provider;

@@ -19,12 +19,17 @@ pub(crate) const AUDIENCE: &str = "weir";
 pub(crate) fn unless_missing<T>(tool: Result<T, LabError>) -> Option<T> {
     match tool {
         Err(error @ (LabError::MissingTool { .. } | LabError::OldTool { .. })) => {
-            // The harness captures only the macros. A closed terminal is not a failure.
-            let _ = writeln!(std::io::stderr(), "\nskipped: {error}");
+            skipped(&error.to_string());
             None
         }
         tool => Some(tool.unwrap()),
     }
+}
+
+/// Prints that a test does not run.
+pub(crate) fn skipped(reason: &str) {
+    // The harness captures only the macros. A closed terminal is not a failure.
+    let _ = writeln!(std::io::stderr(), "\nskipped: {reason}");
 }
 
 /// Returns all algorithms of key sets.

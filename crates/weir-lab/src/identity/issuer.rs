@@ -5,19 +5,19 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::provider::IdentityProvider;
+use super::control::ControlPort;
 use crate::error::Result;
 
 /// An issuer with its own port, keys, users and faults.
 #[derive(Debug)]
 pub struct Issuer<'a> {
-    provider: &'a IdentityProvider,
+    control: &'a ControlPort,
     created: Created,
 }
 
 /// Response of the provider to a new issuer.
 #[derive(Debug, Deserialize)]
-pub(super) struct Created {
+struct Created {
     id: usize,
     url: String,
     key: String,
@@ -61,8 +61,10 @@ pub struct IssuerRequests {
 }
 
 impl<'a> Issuer<'a> {
-    pub(super) fn new(provider: &'a IdentityProvider, created: Created) -> Self {
-        Self { provider, created }
+    /// Adds an issuer with one key for this algorithm.
+    pub(super) fn create(control: &'a ControlPort, algorithm: &str) -> Result<Self> {
+        let created = control.request("/issuer", &json!({ "algorithm": algorithm }))?;
+        Ok(Self { control, created })
     }
 
     /// Returns the claim `iss`, which is the URL of the issuer.
@@ -81,7 +83,7 @@ impl<'a> Issuer<'a> {
         struct Issued {
             token: String,
         }
-        let issued: Issued = self.control(
+        let issued: Issued = self.request(
             "/token",
             json!({
                 "user": claims.user, "audience": claims.audience, "lifetime_s": claims.lifetime_s,
@@ -97,7 +99,7 @@ impl<'a> Issuer<'a> {
         struct Added {
             key: String,
         }
-        let added: Added = self.control("/key", json!({ "algorithm": algorithm }))?;
+        let added: Added = self.request("/key", json!({ "algorithm": algorithm }))?;
         Ok(added.key)
     }
 
@@ -127,16 +129,16 @@ impl<'a> Issuer<'a> {
 
     /// Returns the number of requests so far. Refused connections are not counted.
     pub fn requests(&self) -> Result<IssuerRequests> {
-        self.control("/requests", json!({}))
+        self.request("/requests", json!({}))
     }
 
     fn change(&self, path: &str, body: Value) -> Result<()> {
-        let _: Map<String, Value> = self.control(path, body)?;
+        let _: Map<String, Value> = self.request(path, body)?;
         Ok(())
     }
 
-    fn control<T: serde::de::DeserializeOwned>(&self, path: &str, mut body: Value) -> Result<T> {
+    fn request<T: serde::de::DeserializeOwned>(&self, path: &str, mut body: Value) -> Result<T> {
         body["id"] = self.created.id.into();
-        self.provider.control(path, &body)
+        self.control.request(path, &body)
     }
 }

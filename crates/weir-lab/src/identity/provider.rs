@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-
+use super::control::ControlPort;
 use super::issuer::Issuer;
 use crate::cache;
 use crate::disk;
@@ -28,6 +26,7 @@ pub const ISSUERS_MAX: usize = 64;
 /// and faults, so that all tests of a program can share the process.
 #[derive(Debug)]
 pub struct IdentityProvider {
+    control: ControlPort,
     server: Server,
     dir: PathBuf,
 }
@@ -65,6 +64,7 @@ impl IdentityProvider {
         let server = Server::new(launch, state);
         // From now on, the provider removes it.
         let mut provider = Self {
+            control: ControlPort::new(NAME, HOST, ports[0]),
             server,
             dir: temporary.keep(),
         };
@@ -75,19 +75,7 @@ impl IdentityProvider {
 
     /// Adds an issuer with one key for this algorithm.
     pub fn issuer(&self, algorithm: &str) -> Result<Issuer<'_>> {
-        let created = self.control("/issuer", &json!({ "algorithm": algorithm }))?;
-        Ok(Issuer::new(self, created))
-    }
-
-    /// Sends a control request.
-    pub(super) fn control<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
-        let failed = |error| LabError::io(format!("control request {path}"), error);
-        let response = self.server.request("POST", path, &body.to_string());
-        let response = response.map_err(failed)?;
-        if response.status != 200 {
-            return Err(LabError::Rejected(NAME, response.status, response.body));
-        }
-        serde_json::from_str(&response.body).map_err(|error| failed(error.into()))
+        Issuer::create(&self.control, algorithm)
     }
 }
 

@@ -198,11 +198,11 @@ pub(crate) fn outage(case: &Case<'_>) -> Result<()> {
         let mut config = DriverConfig::new(listen, vec![case.raw(&["a"])]);
         config.password = Some(token);
         let mut client = case.client_of(config)?;
-        let told = wait_for_line(case.dir(), "Cause: 6 - ");
+        let reported = wait_for_line(case.dir(), "Cause: 6 - ");
         // In any case, so that the gateway starts.
         issuer.set_fault(IssuerFault::None)?;
         let gateway = gateway.join().map_err(|_| anyhow!("no gateway"))??;
-        told?;
+        reported?;
         sees_own_items(case, &mut client)?;
         drop(gateway);
         Ok(())
