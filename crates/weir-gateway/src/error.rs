@@ -133,6 +133,12 @@ pub(crate) enum InvalidConfig {
         name: String,
         known: String,
     },
+    #[error("message rule \"{rule}\": connection \"{name}\": {error}")]
+    MessageClient {
+        rule: String,
+        name: String,
+        error: weir_kafka::SettingsError,
+    },
     #[error("message rule \"{rule}\": connection \"{name}\" is not enabled")]
     MessageDisabled { rule: String, name: String },
     #[error("diffs.connection.{name}: no such connection; connections: {known}")]

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use weir_identity::config::{MessageDestination, MessageRule, RawMessage};
 use weir_identity::rules::shadowed_messages;
+use weir_kafka::{KafkaSettings, librdkafka_security};
 
 use crate::error::InvalidConfig;
 
@@ -80,11 +81,12 @@ pub struct MessageConfig {
 }
 
 impl MessageConfig {
-    /// Checks rules and limits. `connections` are names, each with whether it is enabled.
+    /// Checks rules and limits. `connections` are names, each with whether it is enabled, and the
+    /// settings of its client.
     pub(crate) fn new(
         rules: &[RawMessage],
         limits: MessageLimits,
-        connections: &[(&str, bool)],
+        connections: &[(&str, bool, &KafkaSettings)],
     ) -> Result<Self, InvalidConfig> {
         if let Some(key) = limits.unusable() {
             return Err(InvalidConfig::MessageLimit(key));
@@ -94,8 +96,12 @@ impl MessageConfig {
             let MessageDestination::Topic { connection, .. } = &rule.destination;
             let (rule, name) = (rule.name.to_string(), connection.to_string());
             match connections.iter().find(|one| *one.0 == **connection) {
-                Some((_, true)) => {}
-                Some((_, false)) => return Err(InvalidConfig::MessageDisabled { rule, name }),
+                // The client that reads may support more than the one that writes.
+                Some((_, true, kafka)) => match librdkafka_security(&kafka.security) {
+                    Ok(_) => {}
+                    Err(error) => return Err(InvalidConfig::MessageClient { rule, name, error }),
+                },
+                Some((_, false, _)) => return Err(InvalidConfig::MessageDisabled { rule, name }),
                 None => {
                     let known: Vec<_> = connections.iter().map(|one| one.0).collect();
                     let known = known.join(", ");

@@ -16,5 +16,7 @@ pub use self::config::{MessageConfig, MessageLimits};
 pub(crate) use self::counters::MessageOutcome;
 pub(crate) use self::in_flight::InFlight;
 pub(crate) use self::results::MessageResult;
+#[cfg(test)]
+pub(crate) use self::service::OutgoingMessage;
 pub(crate) use self::service::{MessageParts, MessageQueue, MessageSender, Messages};
 pub(crate) use self::writer::{Waker, start};

@@ -46,28 +46,28 @@ struct MessageTarget {
 #[derive(Debug)]
 pub(crate) struct MessageQueue {
     pub(super) connection: usize,
-    pub(super) receiver: Receiver<OutgoingMessage>,
+    pub(crate) receiver: Receiver<OutgoingMessage>,
 }
 
 /// Client of a message.
 #[derive(Debug)]
 pub(crate) struct MessageSender {
     pub(crate) rights: Arc<MessageRights>,
-    /// Random name of the session, which is not its ID.
+    /// Public name of the session, which is not its ID.
     pub(crate) handle: Box<str>,
 }
 
 /// A message on its way to Kafka.
 #[derive(Debug)]
 pub(crate) struct OutgoingMessage {
-    pub(super) topic: Arc<str>,
-    pub(super) key: Option<Arc<str>>,
-    pub(super) text: Box<str>,
-    pub(super) sender: Arc<MessageSender>,
-    pub(super) sequence: Option<Box<str>>,
-    pub(super) prog: Option<u32>,
+    pub(crate) topic: Arc<str>,
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) text: Box<str>,
+    pub(crate) sender: Arc<MessageSender>,
+    pub(crate) sequence: Option<Box<str>>,
+    pub(crate) prog: Option<u32>,
     /// Number of the event loop in the high half, index of the message there in the low half.
-    pub(super) token: u64,
+    pub(crate) token: u64,
 }
 
 /// A message as its event loop passes it on.
@@ -183,7 +183,7 @@ impl Messages {
     }
 
     /// Stores a result for its event loop, and returns the number of that.
-    pub(super) fn put_result(&self, token: u64, result: Result<(), DeliveryError>) -> usize {
+    pub(crate) fn put_result(&self, token: u64, result: Result<(), DeliveryError>) -> usize {
         let (shard, index) = ((token >> 32) as usize, token as u32 as usize);
         if let Some(inbox) = self.inboxes.get(shard) {
             inbox.push(MessageResult { index, result });

@@ -3,6 +3,7 @@
 
 mod access;
 mod dialects;
+mod messages;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,6 +23,7 @@ use super::{Placement, Shard, ShardContext, http};
 use crate::cluster::Cluster;
 use crate::connection::KafkaConnection;
 use crate::limits::GatewayLimits;
+use crate::messages::Messages;
 use weir_net::memory::MemoryUse;
 
 use super::clients::ITEMS_PER_ITERATION;
@@ -201,13 +203,14 @@ impl TestEnv {
     }
 
     fn with(limits: GatewayLimits, unknown_names: UnknownNames) -> Self {
-        Self::build(limits, unknown_names, None)
+        Self::build(limits, unknown_names, None, None)
     }
 
     fn build(
         limits: GatewayLimits,
         unknown_names: UnknownNames,
         auth: Option<Arc<Authenticator>>,
+        messages: Option<Arc<Messages>>,
     ) -> Self {
         let none = |_: &str| None;
         let options = ParseOptions::default();
@@ -228,7 +231,7 @@ impl TestEnv {
             limits,
             unknown_names,
             simulator: None,
-            messages: None,
+            messages,
             auth,
             compression: Default::default(),
             diff_bytes_per_second: 0,

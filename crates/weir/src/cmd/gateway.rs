@@ -6,6 +6,7 @@ mod config;
 mod explain;
 mod explain_access;
 mod explain_text;
+mod message_check;
 mod record_file;
 mod registry_check;
 mod sessions;

@@ -82,7 +82,10 @@ impl Clients {
         let rights = Arc::new(MessageRights::compile(&messages.rules, claims, identity));
         match &mut entry.messages {
             Some(own) => own.set_rights(&rights),
-            None => entry.messages = Some(Box::new(SessionMessages::new(&rights))),
+            None => {
+                let handle = self.shared.handles.of(entry.core.id());
+                entry.messages = Some(Box::new(SessionMessages::new(&rights, handle)));
+            }
         }
     }
 
@@ -99,7 +102,9 @@ impl Clients {
         let grant = rights.find(&messages.rules, message.sequence.as_deref())?;
         let grant = grant.clone();
         if entry.messages.is_none() {
-            entry.messages = Some(Box::new(SessionMessages::new(messages.anonymous())));
+            let handle = self.shared.handles.of(entry.core.id());
+            let own = SessionMessages::new(messages.anonymous(), handle);
+            entry.messages = Some(Box::new(own));
         }
         Some((entry.key(), messages, grant))
     }

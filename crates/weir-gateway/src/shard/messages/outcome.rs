@@ -1,6 +1,7 @@
 //! Messages whose turn has come, and their outcomes.
 
 use weir_fanout::SessionKey;
+use weir_identity::audit::{AuditEvent, AuditOutcome};
 use weir_identity::rules::MessageGrant;
 use weir_kafka::DeliveryError;
 use weir_tlcp::codes::ControlCode;
@@ -30,9 +31,9 @@ impl Clients {
     ) {
         let mut lines = Vec::new();
         if let Some((prog, ready)) = first {
-            self.pass_on(wire.now_ms(), key, (sequence, prog), ready, &mut lines);
+            self.pass_on(wire, key, (sequence, prog), ready, &mut lines);
         }
-        self.release_waiting(wire.now_ms(), key, sequence, &mut lines);
+        self.release_waiting(wire, key, sequence, &mut lines);
         if !lines.is_empty() {
             self.notify(wire, key, &lines);
         }
@@ -43,13 +44,11 @@ impl Clients {
 
     /// Skips the missing messages of a session that have not arrived in time.
     pub(in crate::shard) fn skip_missing(&mut self, wire: &mut impl Wire, key: SessionKey) {
-        let now_ms = wire.now_ms();
-        let entry = self.sessions.get_mut(key);
-        let own = entry.and_then(|entry| entry.messages.as_deref());
-        let overdue = own.map_or_else(Vec::new, |own| own.order.overdue(now_ms));
+        let own = self.messages_of(key);
+        let overdue = own.map_or_else(Vec::new, |own| own.order.overdue(wire.now_ms()));
         let mut lines = Vec::new();
         for sequence in overdue {
-            self.release_waiting(now_ms, key, sequence, &mut lines);
+            self.release_waiting(wire, key, sequence, &mut lines);
         }
         if !lines.is_empty() {
             self.notify(wire, key, &lines);
@@ -58,16 +57,16 @@ impl Clients {
 
     fn release_waiting(
         &mut self,
-        now_ms: u64,
+        wire: &mut impl Wire,
         key: SessionKey,
         sequence: SequenceId,
         lines: &mut Vec<u8>,
     ) {
         while let Some(own) = self.messages_of(key) {
-            match own.order.release(sequence, now_ms) {
+            match own.order.release(sequence, wire.now_ms()) {
                 None => break,
                 Some(Release::Message { prog, message }) => {
-                    self.pass_on(now_ms, key, (sequence, Some(prog)), message, lines);
+                    self.pass_on(wire, key, (sequence, Some(prog)), message, lines);
                 }
                 Some(Release::Skipped { last, count }) => {
                     let name = own.order.name(sequence);
@@ -89,7 +88,7 @@ impl Clients {
     /// Passes a message on to its destination, or denies it.
     fn pass_on(
         &mut self,
-        now_ms: u64,
+        wire: &mut impl Wire,
         key: SessionKey,
         (sequence, prog): (SequenceId, Option<u32>),
         ready: ReadyMessage,
@@ -104,12 +103,12 @@ impl Clients {
             prog,
             has_outcome: ready.has_outcome,
             rule: ready.grant.rule,
-            began_ms: now_ms,
+            began_ms: wire.now_ms(),
         };
         let Err((outcome, code, text)) = self.try_pass_on(&messages, pending, ready) else {
             return;
         };
-        messages.count(pending.rule, outcome);
+        self.settle(wire, &messages, pending, (outcome, Some(code)));
         if let (Some(own), Some(prog)) = (self.messages_of(key), prog) {
             own.order.finish(sequence, prog);
             if pending.has_outcome {
@@ -164,17 +163,34 @@ impl Clients {
             };
             let age_ms = wire.now_ms().saturating_sub(pending.began_ms);
             messages.count_age(self.sessions.shard, age_ms);
-            messages.count(pending.rule, outcome_of(&result));
-            self.report_message(wire, &pending, &result);
+            self.report_message(wire, &messages, pending, &result);
         }
     }
 
     fn report_message(
         &mut self,
         wire: &mut impl Wire,
-        pending: &PendingMessage,
+        messages: &Messages,
+        pending: PendingMessage,
         result: &Result<(), DeliveryError>,
     ) {
+        let (outcome, failure) = match result {
+            Ok(()) => (MessageOutcome::Delivered, None),
+            Err(DeliveryError::Refused(_)) => (
+                MessageOutcome::Refused,
+                Some((ControlCode::MESSAGE_FAILED, REFUSED)),
+            ),
+            Err(DeliveryError::Unconfirmed(_)) => {
+                let code = ControlCode::MESSAGE_ADAPTER_EXCEPTION;
+                (MessageOutcome::Unconfirmed, Some((code, UNCONFIRMED)))
+            }
+        };
+        self.settle(
+            wire,
+            messages,
+            pending,
+            (outcome, failure.map(|(code, _)| code)),
+        );
         let Some(own) = self.messages_of(pending.session) else {
             return;
         };
@@ -183,21 +199,43 @@ impl Clients {
             return;
         };
         own.order.finish(pending.sequence, prog);
-        if !pending.has_outcome {
-            return;
-        }
-        let (mut line, name) = (Vec::new(), own.order.name(pending.sequence));
-        match result {
-            Ok(()) => write_msgdone(&mut line, name, prog),
-            Err(DeliveryError::Refused(_)) => {
-                write_msgfail(&mut line, name, prog, ControlCode::MESSAGE_FAILED, REFUSED);
+        if pending.has_outcome {
+            let (mut line, name) = (Vec::new(), own.order.name(pending.sequence));
+            match failure {
+                None => write_msgdone(&mut line, name, prog),
+                Some((code, text)) => write_msgfail(&mut line, name, prog, code, text),
             }
-            Err(DeliveryError::Unconfirmed(_)) => {
-                let code = ControlCode::MESSAGE_ADAPTER_EXCEPTION;
-                write_msgfail(&mut line, name, prog, code, UNCONFIRMED);
-            }
+            self.notify(wire, pending.session, &line);
         }
-        self.notify(wire, pending.session, &line);
+    }
+
+    /// Counts and audits the outcome of a message that a rule covers.
+    fn settle(
+        &mut self,
+        wire: &mut impl Wire,
+        messages: &Messages,
+        pending: PendingMessage,
+        (outcome, code): (MessageOutcome, Option<ControlCode>),
+    ) {
+        messages.count(pending.rule, outcome);
+        let audited = match outcome {
+            MessageOutcome::Delivered => AuditOutcome::Allow,
+            MessageOutcome::Refused | MessageOutcome::Unconfirmed => AuditOutcome::Error,
+            MessageOutcome::TooLong | MessageOutcome::OverLimit => AuditOutcome::Deny,
+        };
+        let rule = &messages.rules[pending.rule].name;
+        self.audit(
+            wire,
+            pending.session,
+            (AuditEvent::Message, audited),
+            |record| {
+                let record = record.rule(rule);
+                match code {
+                    Some(code) => record.reason(outcome.label()).code(code.code()),
+                    None => record,
+                }
+            },
+        );
     }
 
     fn messages_of(&mut self, key: SessionKey) -> Option<&mut SessionMessages> {
@@ -226,13 +264,5 @@ fn admit(
             ControlCode::MESSAGE_LIMIT,
             TOO_FAST,
         )),
-    }
-}
-
-fn outcome_of(result: &Result<(), DeliveryError>) -> MessageOutcome {
-    match result {
-        Ok(()) => MessageOutcome::Delivered,
-        Err(DeliveryError::Refused(_)) => MessageOutcome::Refused,
-        Err(DeliveryError::Unconfirmed(_)) => MessageOutcome::Unconfirmed,
     }
 }

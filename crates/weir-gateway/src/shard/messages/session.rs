@@ -54,10 +54,11 @@ impl SessionMessages {
         self.sender = Arc::new(sender);
     }
 
-    pub(super) fn new(rights: &Arc<MessageRights>) -> Self {
+    /// Creates the state of a session with this handle.
+    pub(super) fn new(rights: &Arc<MessageRights>, handle: String) -> Self {
         let sender = MessageSender {
             rights: Arc::clone(rights),
-            handle: format!("{:016x}", rand::random::<u64>()).into(),
+            handle: handle.into(),
         };
         Self {
             sender: Arc::new(sender),

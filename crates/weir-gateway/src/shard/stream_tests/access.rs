@@ -75,7 +75,7 @@ impl AccessEnv {
             keys.fetched(key_set(&[&signer]), None, 0);
         });
         let (limits, names) = (GatewayLimits::default(), UnknownNames::default());
-        let env = TestEnv::build(limits, names, Some(Arc::clone(&auth)));
+        let env = TestEnv::build(limits, names, Some(Arc::clone(&auth)), None);
         Self { env, auth, signer }
     }
 

@@ -15,6 +15,7 @@ use weir_mapping::{
 };
 
 use super::config::{GatewayConfigArgs, load};
+use super::message_check::{self, MessageFindings};
 use super::registry_check::{self, RegistryFindings};
 use super::table::{TextTable, one_line};
 use super::topic_check::{self, PatternFindings};
@@ -33,7 +34,8 @@ pub(crate) struct GatewayCheckArgs {
     /// Show all parameters, even many of the same kind
     #[arg(long)]
     all: bool,
-    /// Do not connect to schema registries, nor to brokers for topics that match a pattern
+    /// Do not connect to schema registries, nor to brokers for topics that match a pattern or get
+    /// client messages
     #[arg(long)]
     offline: bool,
     /// Print JSON instead of text
@@ -45,6 +47,7 @@ struct CheckReport {
     config: Option<GatewayConfig>,
     registries: Vec<RegistryFindings>,
     patterns: Vec<PatternFindings>,
+    messages: Vec<MessageFindings>,
     connections: Vec<ConnectionFindings>,
     notes: Vec<Note>,
     errors: Option<GatewayError>,
@@ -70,6 +73,7 @@ pub(super) fn run(args: &GatewayCheckArgs) -> Result<Exit, Failure> {
     if let Some(config) = report.config.as_ref().filter(|_| !args.offline) {
         report.registries = registry_check::check(config);
         report.patterns = topic_check::check(config, BROKER_TIMEOUT);
+        report.messages = message_check::check(config, BROKER_TIMEOUT);
     }
     if args.json {
         println!("{:#}", report.to_json());
@@ -97,6 +101,7 @@ fn check(files: &GatewayConfigArgs) -> CheckReport {
             notes: config.notes.clone(),
             registries: Vec::new(),
             patterns: Vec::new(),
+            messages: Vec::new(),
             errors: None,
             config: Some(config),
         },
@@ -115,6 +120,7 @@ fn check(files: &GatewayConfigArgs) -> CheckReport {
                 config: None,
                 registries: Vec::new(),
                 patterns: Vec::new(),
+                messages: Vec::new(),
                 connections: connections.collect(),
                 notes: report.notes,
                 errors: Some(error),
@@ -269,6 +275,9 @@ impl CheckReport {
         for patterns in &self.patterns {
             patterns.print();
         }
+        for message in &self.messages {
+            message.print();
+        }
         print_all("notes", &self.notes);
         print_all("errors", self.errors());
         let count = |status: &str| {
@@ -296,7 +305,8 @@ impl CheckReport {
     fn failed_requests(&self) -> impl Iterator<Item = &(Exit, String)> {
         let registries = self.registries.iter().map(|one| one.error.as_ref());
         let patterns = self.patterns.iter().map(|one| one.error.as_ref());
-        registries.chain(patterns).flatten()
+        let messages = self.messages.iter().map(|one| one.error.as_ref());
+        registries.chain(patterns).chain(messages).flatten()
     }
 
     fn errors(&self) -> &[GatewayError] {
@@ -324,6 +334,7 @@ impl CheckReport {
             "connections": self.connections,
             "registries": self.registries,
             "topic_patterns": self.patterns,
+            "messages": self.messages,
             "notes": self.notes.iter().map(note_json).collect::<Vec<_>>(),
             "errors": self.errors().iter().map(error_json).collect::<Vec<_>>(),
         })

@@ -81,7 +81,8 @@ fn of(
     Some(findings)
 }
 
-fn exit(error: &PeekError) -> Exit {
+/// Returns the exit code after an error.
+pub(super) fn exit(error: &PeekError) -> Exit {
     match error {
         PeekError::Kafka(_) | PeekError::Refused(_) => Exit::Unreachable,
         _ => Exit::Usage,
@@ -120,7 +121,8 @@ impl PatternFindings {
     }
 }
 
-fn serialize_error<S: Serializer>(
+/// Serializes the text of an error.
+pub(super) fn serialize_error<S: Serializer>(
     error: &Option<(Exit, String)>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
