@@ -282,10 +282,9 @@ impl GatewayConfig {
         }));
         let kafka = raw.kafka.check_names(&names);
         kafka.map_err(|error| error.in_file(file.display()))?;
-        let usable: Vec<_> = connections
-            .iter()
-            .map(|one| (&*one.name, one.enabled))
-            .collect();
+        let parts = connections.iter().zip(&clusters);
+        let usable = parts.map(|(one, cluster)| (&*one.name, one.enabled, &cluster.kafka));
+        let usable: Vec<_> = usable.collect();
         let messages = MessageConfig::new(&raw.message, raw.messages.clone(), &usable);
         let messages = messages.map_err(|error| error.in_file(file.display()))?;
         let remarks = messages.remarks();

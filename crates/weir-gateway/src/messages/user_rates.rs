@@ -9,13 +9,14 @@ use crate::counters::lock;
 /// Users who may send within two seconds; the messages of others are refused.
 const USERS_MAX: usize = 65_536;
 
+/// Issuer and user.
+type UserName = (Box<str>, Box<str>);
+
 /// Rate limit of each user. Anonymous clients share one.
 #[derive(Debug, Default)]
 pub(super) struct UserRates {
-    buckets: Mutex<HashMap<IssuerAndUser, RateBucket>>,
+    buckets: Mutex<HashMap<UserName, RateBucket>>,
 }
-
-type IssuerAndUser = (Box<str>, Box<str>);
 
 impl UserRates {
     /// Takes one message of a user; returns `false` if the rate is exceeded.

@@ -26,7 +26,8 @@ const ANY: &str = "[[message]]\nname = 'any'\nconnection = 'Data'\ntopic = 't'\n
 impl MessageEnv {
     fn new(toml: &str) -> Self {
         let raw: Sections = toml::from_str(toml).expect("valid sections");
-        let config = MessageConfig::new(&raw.message, raw.messages, &[("Data", true)]);
+        let kafka = weir_kafka::KafkaSettings::plaintext("nowhere:9092");
+        let config = MessageConfig::new(&raw.message, raw.messages, &[("Data", true, &kafka)]);
         let options = ParseOptions::default();
         let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &|_| None, options);
         let connections = [report.connections.remove(0).expect("valid file")];
@@ -291,10 +292,10 @@ fn memory_is_limited_for_all_sessions() {
     ));
     env.env.create(1, "");
     let busy = "the gateway has too many messages: try again later";
-    let refused = (1..).find_map(|prog| {
-        let lines = env.send(&ordered(prog, &"x".repeat(9_000)));
+    let refused = (1..).find(|prog| {
+        let lines = env.send(&ordered(*prog, &"x".repeat(9_000)));
         let refused = format!("MSGFAIL,s,{prog},34,{busy}");
-        lines.contains(&refused).then_some(prog)
+        lines.contains(&refused)
     });
     assert_eq!(refused, Some(1 + (1 << 20) / 9_502));
     env.deliver();
