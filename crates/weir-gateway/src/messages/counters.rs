@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What has become of a message that a rule covers.
+/// Outcome of a message that a rule covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageOutcome {
     /// The brokers have acknowledged it.

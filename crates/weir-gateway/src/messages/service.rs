@@ -214,7 +214,7 @@ impl Messages {
     }
 }
 
-/// What the metrics show.
+/// Values of the metrics.
 impl Messages {
     pub(crate) fn counters(&self) -> impl Iterator<Item = (&str, &RuleCounters)> {
         let rules = self.rules.iter().zip(&self.targets);

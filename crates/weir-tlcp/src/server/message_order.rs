@@ -36,7 +36,7 @@ pub struct MessageMark {
     pub digest: u64,
 }
 
-/// What to do with a message that has arrived.
+/// Treatment of a message that has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrival<M> {
     /// Process it now, then call [`MessageOrder::finish`].
@@ -60,7 +60,7 @@ pub enum Release<M> {
     Message {
         /// Its number.
         prog: u32,
-        /// What was stored.
+        /// The message as stored.
         message: M,
     },
     /// Messages did not arrive in time. They are used from now on.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use weir_fanout::SessionKey;
 use weir_identity::AuthMethod;
+use weir_identity::audit::{AuditEvent, AuditOutcome};
 use weir_identity::rules::{MessageGrant, MessageRights};
 use weir_identity::token::VerifiedToken;
 use weir_tlcp::codes::ControlCode;
@@ -33,6 +34,11 @@ impl Shard {
         responses: &mut ResponseBatch,
     ) {
         let Some((key, messages, grant)) = self.clients.grant(key, message) else {
+            if let Some(key) = key {
+                let denied = (AuditEvent::Message, AuditOutcome::Deny);
+                self.clients
+                    .audit(wire, key, denied, |record| record.reason("no_rule"));
+            }
             return self.refuse_message(wire, key, message, responses);
         };
         let accepted = self.clients.accept(wire, key, &messages, message, grant);
