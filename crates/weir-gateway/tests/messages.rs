@@ -190,7 +190,7 @@ fn node_sdk_gets_outcomes() {
             .filter(is_ordered)
             .eq(ordered.iter().map(String::as_str))
     );
-    lines.retain(|line| !is_ordered(&line));
+    lines.retain(|line| !is_ordered(line));
     lines.sort_unstable();
     let expected = [
         "denied -3 long",
