@@ -77,13 +77,18 @@ impl Drop for Adapter {
 }
 
 fn start_server() -> (TestServer, tempfile::TempDir) {
+    start_server_with("")
+}
+
+/// Starts with more keys.
+fn start_server_with(keys: &str) -> (TestServer, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let secret = dir.path().join("adapter.secret");
     std::fs::write(&secret, "p+w|1\n").expect("a file");
     let config = format!(
         "listen = \"127.0.0.1:0\"\nclose_notifications_recovery = \"pessimistic\"\n\
          users = [{{ name = \"gw user\", password_file = \"{}\" }}]\n\
-         parameters = {{ \"app:region\" = \"eu\" }}",
+         parameters = {{ \"app:region\" = \"eu\" }}\n{keys}",
         secret.display()
     );
     (TestServer::start(&config), dir)
@@ -262,16 +267,41 @@ fn check_messages(server: &TestServer) {
     );
 }
 
+fn node() -> Command {
+    let sdk = weir_lab::sdk::node_adapter(&mut |_| {}, &AtomicBool::new(false)).unwrap();
+    let mut command = Command::new(&sdk.node_bin);
+    command
+        .env("NODE_PATH", sdk.modules())
+        .arg(sources().join("adapter.js"));
+    command
+}
+
 #[test]
 fn node_adapter_decides() {
-    let sdk = weir_lab::sdk::node_adapter(&mut |_| {}, &AtomicBool::new(false)).unwrap();
-    check(|| {
-        let mut command = Command::new(&sdk.node_bin);
-        command
-            .env("NODE_PATH", sdk.modules())
-            .arg(sources().join("adapter.js"));
-        command
-    });
+    check(node);
+}
+
+#[test]
+fn stopped_adapter_fails_requests_then_loses_its_connection() {
+    let (server, _dir) = start_server_with("timeout_ms = 500\nactivity_timeout_ms = 3000");
+    let adapter = Adapter::start(node(), &server);
+    server.wait_until_connected(true);
+    let signal = |name: &str| {
+        let pid = adapter.child.id().to_string();
+        let done = Command::new("kill").args([name, &pid]).status();
+        assert!(done.expect("kill runs").success());
+    };
+    signal("-STOP");
+    assert_eq!(server.call(items("a")), Err(AdapterFailure::Timeout));
+    assert!(server.handle.metrics().is_connected());
+    server.wait_until_connected(false);
+    assert_eq!(server.handle.metrics().pending(), 0);
+    signal("-CONT");
+    // It reads the line CLOSE, and its supervisor starts another one.
+    adapter.wait_for("error Close requested by the counterpart with reason: no line for too long");
+    let _next = Adapter::start(node(), &server);
+    server.wait_until_connected(true);
+    assert!(server.call(items("a")).is_ok());
 }
 
 #[test]
