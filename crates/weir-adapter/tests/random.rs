@@ -56,7 +56,8 @@ fn input() -> impl Strategy<Value = Input> {
         3 => (0..4u8).prop_map(Input::Session),
         4 => any::<bool>().prop_map(|waits| Input::Items { waits }),
         3 => (0..4u8).prop_map(Input::Close),
-        12 => (0..6usize, prop::sample::select(REPLIES)).prop_map(|(at, text)| Input::Reply(at, text)),
+        12 => (0..6usize, prop::sample::select(REPLIES))
+            .prop_map(|(at, text)| Input::Reply(at, text)),
         2 => line.prop_map(Input::Line),
         3 => Just(Input::Connect),
         1 => Just(Input::Lose),
