@@ -367,7 +367,7 @@ fn start_auth(
     auth.start(stopped, move |change| {
         for inbox in &inboxes {
             let event = ShardEvent::Access(change.clone());
-            // A shard that accepts nothing for so long is reported by the watchdog.
+            // A shard that accepts nothing until the timeout is reported by the watchdog.
             let _ = inbox.post(event, ACCESS_POST_TIMEOUT);
         }
     })

@@ -189,7 +189,7 @@ fn lines_are_streamed_until_either_end_closes() {
     let next = || lines.send_timeout("more".to_owned(), Duration::from_millis(50));
     let pages_alone = || next().is_err();
     while !pages_alone() {
-        assert!(Instant::now() < deadline, "the stream goes on");
+        assert!(Instant::now() < deadline, "the stream has not ended");
     }
     stop(server);
 }

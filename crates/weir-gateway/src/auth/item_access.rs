@@ -10,7 +10,7 @@ use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 use super::access::{SessionAccess, lower};
 use super::authenticator::Authenticator;
 
-/// What a session asks for, without the items.
+/// Parameters of a subscription, without its items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SubscriptionAccess<'a> {
     /// Number of the Kafka connection.

@@ -1,4 +1,4 @@
-//! What the sessions of a user or tenant use together, if a session rule limits it.
+//! Resources that the sessions of a user or tenant share, if a session rule limits them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

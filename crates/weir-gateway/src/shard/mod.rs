@@ -1,4 +1,6 @@
 //! One shard: the handler of an event loop, with its own sessions, items and subscriptions.
+//!
+//! Its tests are in `tests/shard`, because they are as long as the shard itself.
 
 mod admission;
 mod audit;
@@ -21,6 +23,7 @@ mod journal;
 mod lifecycle;
 mod messages;
 #[cfg(test)]
+#[path = "../../tests/shard/model/mod.rs"]
 mod model;
 mod placement;
 mod refresh;
@@ -32,6 +35,7 @@ mod session_writer;
 mod simulator;
 mod state;
 #[cfg(test)]
+#[path = "../../tests/shard/stream_tests/mod.rs"]
 mod stream_tests;
 mod subscribe;
 mod timers;

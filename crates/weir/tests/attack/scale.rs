@@ -20,8 +20,8 @@ impl Scale {
         let seconds = |full, small| Duration::from_secs(if is_full { full } else { small });
         Self {
             is_full,
-            baseline: seconds(4, 3),
-            attack: seconds(10, 4),
+            baseline: seconds(4, 2),
+            attack: seconds(10, 3),
         }
     }
 

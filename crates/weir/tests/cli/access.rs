@@ -55,7 +55,7 @@ fn explain_names_the_line_that_the_client_gets() {
         ("gateway.toml", CONFIG),
         ("anna", ANNA),
         ("bob", BOB),
-        ("nobody", "{}"),
+        ("anonymous", "{}"),
     ] {
         fs::write(path(name), content).unwrap();
     }
@@ -84,8 +84,8 @@ fn explain_names_the_line_that_the_client_gets() {
             0,
             "CONF with 0.2 updates",
         ),
-        ("nobody", "quote-[symbol=ACME]", "", 1, "REQERR,-2,"),
-        ("nobody", "status", "", 0, "SUBOK"),
+        ("anonymous", "quote-[symbol=ACME]", "", 1, "REQERR,-2,"),
+        ("anonymous", "status", "", 0, "SUBOK"),
     ] {
         let mut command = weir(&["gateway", "explain", "--config", &path("gateway.toml")]);
         command.args(["--claims", &path(client), "--item", item]);

@@ -171,14 +171,14 @@ fn tokens_are_judged_with_constant_text() {
     let mut env = AccessEnv::new(AUTH);
     let valid = env.token("{}");
     assert!(env.open(1, &valid).starts_with("CONOK,"));
-    let stranger = signer("k1").token("{}");
+    let foreign = signer("k1").token("{}");
     let (header, rest) = valid.split_once('.').expect("parts");
     let (claims, signature) = rest.split_once('.').expect("parts");
     let none = BASE64.encode(r#"{"alg":"none","kid":"k1"}"#);
     let rows = [
         ("absent", String::new()),
         ("no token", "secret".to_owned()),
-        ("other key", stranger),
+        ("other key", foreign),
         ("no algorithm", format!("{none}.{claims}.")),
         ("unsigned", format!("{header}.{claims}.")),
         (
@@ -498,8 +498,8 @@ fn new_token_renews_session_and_rights() {
     let failed = |prog| format!("MSGFAIL,weir_auth,{prog},-10,Token refused");
     let exp = UNIX_START_MS / 1_000 + 1_200;
     let bob = env.token(r#"{"sub":"bob"}"#);
-    let stranger = signer("k1").token("{}");
-    for (prog, token) in [(1, &*bob), (2, &*stranger), (3, "x")] {
+    let foreign = signer("k1").token("{}");
+    for (prog, token) in [(1, &*bob), (2, &*foreign), (3, "x")] {
         assert_eq!(
             env.refresh(1, prog, token),
             ["REQOK,5".to_owned(), failed(prog)]
