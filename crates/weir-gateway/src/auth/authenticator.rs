@@ -29,7 +29,7 @@ use super::usage::{SessionPlace, TooManySessions, UsageOwner, UsageTable};
 const TOKENS_MAX: usize = 100_000;
 /// Revocations that are stored.
 const REVOCATIONS_MAX: usize = 100_000;
-/// Time after the end of a token at which its session ends, and over which ends are spread.
+/// Least time from the end of a token to that of its session, and time over which ends are spread.
 const EXPIRY_GRACE_MS: u64 = 5_000;
 const EXPIRY_SPREAD_MS: u64 = 1_000;
 
@@ -277,7 +277,7 @@ impl Authenticator {
             grants,
             rule: place.map(|place| place as u16),
             aged_ms,
-            end_ms: aged_ms.min(expiry_ms(&client.identity, now, spread)),
+            end_ms: aged_ms.min(self.expiry_ms(&client.identity, now, spread)),
             shares: shares.into(),
             count: self.counters.begin_session(client.identity.method()),
         };
@@ -302,9 +302,23 @@ impl Authenticator {
         access.grants = grants;
         // Limits that sessions share stay: they were counted when the session began.
         access.rule = rule.map(|place| place as u16);
-        access.end_ms = access.aged_ms.min(expiry_ms(&client.identity, now, spread));
+        let expiry_ms = self.expiry_ms(&client.identity, now, spread);
+        access.end_ms = access.aged_ms.min(expiry_ms);
         self.counters.refreshed();
         Ok(client)
+    }
+
+    /// Returns the time of the event loop at which a session with this identity ends. Its token is
+    /// no longer accepted then, or the client would connect again with the token until it is.
+    fn expiry_ms(&self, identity: &UserIdentity, now: AccessTime, spread: u64) -> u64 {
+        let expires_ms = identity.expires_ms();
+        if expires_ms == u64::MAX {
+            return u64::MAX;
+        }
+        let grace_ms = self.verifier.skew_ms().max(EXPIRY_GRACE_MS) + spread % EXPIRY_SPREAD_MS;
+        let end_ms = expires_ms.saturating_add(grace_ms);
+        let left_ms = end_ms.saturating_sub(now.unix_ms);
+        now.loop_ms.saturating_add(left_ms)
     }
 
     fn grants(&self, client: &VerifiedToken) -> Result<Option<Grants>, TooManyValues> {
@@ -454,19 +468,6 @@ fn source_name(source: &TokenSource) -> &'static str {
         TokenSource::Cookie(_) => "cookie",
         TokenSource::Certificate => "certificate",
     }
-}
-
-/// Returns the time of the event loop at which a session with this identity ends.
-fn expiry_ms(identity: &UserIdentity, now: AccessTime, spread: u64) -> u64 {
-    let expires_ms = identity.expires_ms();
-    if expires_ms == u64::MAX {
-        return u64::MAX;
-    }
-    let valid_ms = expires_ms.saturating_sub(now.unix_ms);
-    let grace_ms = EXPIRY_GRACE_MS + spread % EXPIRY_SPREAD_MS;
-    now.loop_ms
-        .saturating_add(valid_ms)
-        .saturating_add(grace_ms)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

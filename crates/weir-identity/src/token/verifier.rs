@@ -43,6 +43,11 @@ impl TokenVerifier {
         }
     }
 
+    /// Returns the time for which a token is accepted after its end, in milliseconds.
+    pub fn skew_ms(&self) -> u64 {
+        self.skew_ms
+    }
+
     /// Returns the issuers; errors name them by position.
     pub fn issuers(&self) -> &[IssuerConfig] {
         &self.issuers
