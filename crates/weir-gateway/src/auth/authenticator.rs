@@ -1,7 +1,7 @@
 //! Identifies clients, and keeps what all shards need for that.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crossbeam_channel::Receiver;
 use weir_identity::config::{SessionRule, TokenSource};
@@ -24,6 +24,7 @@ use super::failure::AuthFailure;
 use super::key_source::KeySource;
 use super::keys::{KeyStatus, KeyStore, OnRefresh};
 use super::usage::{SessionPlace, TooManySessions, UsageOwner, UsageTable};
+use crate::counters::lock;
 
 /// Verified tokens that are stored, for reconnections.
 const TOKENS_MAX: usize = 100_000;
@@ -468,8 +469,4 @@ fn source_name(source: &TokenSource) -> &'static str {
         TokenSource::Cookie(_) => "cookie",
         TokenSource::Certificate => "certificate",
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

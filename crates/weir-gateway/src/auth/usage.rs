@@ -1,12 +1,13 @@
 //! Resources that the sessions of a user or tenant share, if a session rule limits them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use weir_identity::UserIdentity;
 use weir_identity::config::SharedLimits;
 
 use crate::admission::RateBucket;
+use crate::counters::lock;
 
 /// Shard of a session, and its key there.
 pub(super) type SessionPlace = (u16, u64);
@@ -175,10 +176,6 @@ impl Drop for UsageShare {
             owners.remove(&self.usage.owner);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

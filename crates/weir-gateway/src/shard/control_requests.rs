@@ -118,15 +118,9 @@ impl Shard {
         responses: &mut ResponseBatch,
     ) {
         self.clients.counters.requests_refused += 1;
-        let id = message.request_id.as_deref();
-        let Some(key) = key else {
-            let code = ControlCode::SESSION_NOT_FOUND;
-            if let Some(id) = id {
-                write_reqerr(&mut responses.lines, id, code, code.text());
-            }
+        let Some(key) = accept_message(key, message, &mut responses.lines) else {
             return;
         };
-        acknowledge(id, message.ack, &mut responses.lines);
         if let Some(prog) = message.prog.filter(|_| message.outcome) {
             self.flush_before(wire, key, responses);
             let (mut note, sequence) = (Vec::new(), message.sequence.as_deref());
@@ -143,6 +137,25 @@ impl Shard {
             None => write_error(out, ControlCode::MALFORMED, &refusal.message),
         }
     }
+}
+
+/// Accepts the request with a client message, whose outcome follows, and returns its session.
+/// Without a session the request is refused.
+pub(super) fn accept_message(
+    key: Option<SessionKey>,
+    message: &Message<'_>,
+    out: &mut Vec<u8>,
+) -> Option<SessionKey> {
+    let id = message.request_id.as_deref();
+    match (key, id) {
+        (Some(_), _) => acknowledge(id, message.ack, out),
+        (None, Some(id)) => {
+            let code = ControlCode::SESSION_NOT_FOUND;
+            write_reqerr(out, id, code, code.text());
+        }
+        (None, None) => {}
+    }
+    key
 }
 
 pub(super) fn acknowledge(request_id: Option<&str>, ack: bool, out: &mut Vec<u8>) {

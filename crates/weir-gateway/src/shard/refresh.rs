@@ -5,10 +5,10 @@ use weir_fanout::SessionKey;
 use weir_mapping::CanonicalItem;
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Frequency, Message};
-use weir_tlcp::server::{write_msgdone, write_msgfail, write_reqerr};
+use weir_tlcp::server::{write_msgdone, write_msgfail};
 
 use super::clients::Clients;
-use super::control_requests::acknowledge;
+use super::control_requests::accept_message;
 use super::credentials::{WAIT_MS, WAITING_MAX, WaitingRefresh, access_time};
 use super::responses::ResponseBatch;
 use super::state::Shard;
@@ -34,15 +34,9 @@ impl Shard {
         message: &Message<'_>,
         responses: &mut ResponseBatch,
     ) {
-        let id = message.request_id.as_deref();
-        let Some(key) = key else {
-            let code = ControlCode::SESSION_NOT_FOUND;
-            if let Some(id) = id {
-                write_reqerr(&mut responses.lines, id, code, code.text());
-            }
+        let Some(key) = accept_message(key, message, &mut responses.lines) else {
             return;
         };
-        acknowledge(id, message.ack, &mut responses.lines);
         self.flush_before(wire, key, responses);
         let waiting = WaitingRefresh {
             token: message.text.to_string(),
