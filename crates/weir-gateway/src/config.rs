@@ -18,9 +18,6 @@ use weir_net::watchdog::WatchdogConfig;
 
 use crate::admission::Origins;
 pub use crate::admission::PerAddress;
-pub use crate::audit::AuditConfig;
-use crate::audit::RawAudit;
-use crate::auth::{AccessConfig, RawAccess};
 use crate::cluster::{ClientProperties, Cluster, KafkaTable};
 use crate::compression::CompressionConfig;
 use crate::config_files::{missing_files, missing_log_file, unusable_schemas};
@@ -34,6 +31,9 @@ use crate::messages::{MessageConfig, MessageLimits};
 use crate::schemas::{ConnectionRegistry, SchemaRegistryConfig};
 pub use crate::simulator::SimulatorConfig;
 use crate::tls::{TlsConfig, TlsFiles};
+pub use weir_access::audit::AuditConfig;
+use weir_access::audit::RawAudit;
+use weir_access::{AccessConfig, RawAccess};
 
 const DEFAULT_SET: &str = "KafkaConnector";
 /// Sessions up to which one event loop costs less than two (bench/runs, plan `broadcast`).

@@ -9,9 +9,10 @@ use weir_mapping::{ConnectionConfig, FailureKind, Threads};
 use weir_tlcp::diff::DiffOptions;
 
 use crate::cluster::Cluster;
-use crate::counters::{SchemaCounters, UNKNOWN, WorkerCounters, lock};
+use crate::counters::{SchemaCounters, UNKNOWN, WorkerCounters};
 use crate::ingest::InterestInbox;
 use crate::schemas::ConnectionRegistry;
+use weir_net::lock;
 
 /// State that the ingest threads write, and shards and administration read.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
-//! State shared by threads: counters that one thread writes and others read, and locks.
+//! Counters that one thread writes and others read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_mapping::FailureKind;
 
@@ -61,9 +60,4 @@ impl WorkerCounters {
 /// Adds to a counter that only the calling thread writes.
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
-}
-
-/// Locks a mutex under which no code can panic.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

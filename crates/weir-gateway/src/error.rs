@@ -111,7 +111,7 @@ pub(crate) enum InvalidConfig {
     #[error(transparent)]
     Admin(#[from] weir_net::admin::AdminConfigError),
     #[error(transparent)]
-    Audit(#[from] crate::audit::AuditError),
+    Audit(#[from] weir_access::audit::AuditError),
     #[error("tls: {0}")]
     Tls(#[from] weir_net::tls::TlsFilesError),
     #[error("tls.listen = {0} is also listen: leave it out for TLS only")]

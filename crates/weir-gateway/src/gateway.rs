@@ -23,8 +23,6 @@ use weir_tlcp::server::SessionConfig;
 
 use crate::admin::GatewayPages;
 use crate::admission::Admission;
-use crate::audit::AuditLog;
-use crate::auth::Authenticator;
 use crate::cluster::Cluster;
 use crate::config::GatewayConfig;
 use crate::connection::KafkaConnection;
@@ -39,6 +37,8 @@ use crate::metrics::{self, MetricSources, ShardMetrics};
 use crate::operators::SessionAdmin;
 use crate::session_handles::SessionHandles;
 use crate::shard::{ACTIVITIES, Placement, Shard, ShardContext, ShardEvent};
+use weir_access::Authenticator;
+use weir_access::audit::AuditLog;
 
 /// Capacity of a shard's inbox in events. At 16 bytes and a shared record per event the inbox is
 /// small. When it is full, ingest waits and the records stay in Kafka.

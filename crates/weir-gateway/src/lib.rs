@@ -7,8 +7,6 @@
 
 mod admin;
 mod admission;
-mod audit;
-pub mod auth;
 mod bounds;
 mod cluster;
 pub mod compression;

@@ -11,6 +11,7 @@ pub mod descriptors;
 pub mod event_loop;
 pub mod http1;
 pub mod listener;
+mod lock;
 pub mod log;
 mod mailbox;
 pub mod memory;
@@ -22,4 +23,5 @@ pub mod watchdog;
 pub mod websocket;
 
 pub use crossbeam_channel::SendTimeoutError as PostError;
+pub use lock::lock;
 pub use mailbox::MailboxSender;

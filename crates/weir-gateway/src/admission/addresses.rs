@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use slab::Slab;
 
-use super::bucket::RateBucket;
 use super::limit::{AdmissionId, AdmissionLimit, PerAddress};
+use weir_access::RateBucket;
 
 /// An IPv4 address, or the first 64 bits of an IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,7 +2,6 @@
 //! rates per address and in total. They are checked on connections and requests, never on updates.
 
 mod addresses;
-mod bucket;
 mod limit;
 mod origin;
 mod subscription_usage;
@@ -12,15 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use self::addresses::{AddressEntry, AddressTable};
-pub(crate) use self::bucket::RateBucket;
 pub use self::limit::PerAddress;
 pub(crate) use self::limit::{AdmissionId, AdmissionLimit};
 pub(crate) use self::origin::Origins;
 pub(crate) use self::subscription_usage::SubscriptionUsage;
 use self::subscription_usage::TotalSubscriptionUsage;
-use crate::counters::lock;
 use crate::limits::GatewayLimits;
 use crate::overload::Overload;
+use weir_access::RateBucket;
+use weir_net::lock;
 
 #[derive(Debug)]
 pub(crate) struct Admission {

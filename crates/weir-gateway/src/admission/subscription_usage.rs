@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use super::limit::AdmissionLimit;
-use crate::counters::lock;
 use crate::limits::GatewayLimits;
+use weir_net::lock;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SubscriptionUsage {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use foldhash::HashMap;
 use weir_fanout::Interest;
 
-use crate::counters::lock;
+use weir_net::lock;
 
 /// An inbox with several writers (shards) and one reader (worker). The reader takes the lock only
 /// if the inbox is not empty.

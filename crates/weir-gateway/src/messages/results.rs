@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_kafka::DeliveryError;
 
-use crate::counters::lock;
+use weir_net::lock;
 
 /// Result of one message.
 #[derive(Debug)]

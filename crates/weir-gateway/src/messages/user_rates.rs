@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use crate::admission::RateBucket;
-use crate::counters::lock;
+use weir_access::RateBucket;
+use weir_net::lock;
 
 /// Users who may send within two seconds; the messages of others are refused.
 const USERS_MAX: usize = 65_536;

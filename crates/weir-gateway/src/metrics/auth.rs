@@ -5,7 +5,7 @@ use std::fmt;
 use prometheus_client::encoding::DescriptorEncoder;
 use weir_net::admin::MetricKind;
 
-use crate::auth::Authenticator;
+use weir_access::Authenticator;
 
 /// Writes the metrics of an authenticator.
 pub(super) fn encode(

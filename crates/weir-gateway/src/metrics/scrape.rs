@@ -19,13 +19,13 @@ use super::{
     ShardMetrics, TLS_METRICS,
 };
 use crate::admission::{Admission, AdmissionLimit};
-use crate::audit::AuditLog;
-use crate::auth::Authenticator;
 use crate::connection::KafkaConnection;
 use crate::counters::UNKNOWN;
 use crate::latency::AgeHistogram;
 use crate::messages::Messages;
 use crate::tls::TlsFiles;
+use weir_access::Authenticator;
+use weir_access::audit::AuditLog;
 
 #[derive(Debug, Clone)]
 pub(crate) struct MetricSources {

@@ -20,9 +20,9 @@ use self::body::DisconnectBody;
 use self::query::Query;
 use self::revocations::{RevocationBody, now_ms};
 use self::sessions::{Cursor, Visitor};
-use crate::auth::Authenticator;
 use crate::session_handles::SessionHandles;
 use crate::shard::{SessionAction, SessionFilter, SessionRow, ShardContext};
+use weir_access::Authenticator;
 
 /// Sessions in a page, by default and at most.
 const PAGE: usize = 100;

@@ -11,8 +11,6 @@ use super::event::ShardEvent;
 use super::placement::Placement;
 use super::session::AdapterSet;
 use crate::admission::Admission;
-use crate::audit::AuditLog;
-use crate::auth::Authenticator;
 use crate::compression::CompressionConfig;
 use crate::config::UnknownNames;
 use crate::connection::KafkaConnection;
@@ -20,6 +18,8 @@ use crate::limits::GatewayLimits;
 use crate::messages::Messages;
 use crate::session_handles::SessionHandles;
 use crate::simulator::{self, SimulatorConfig};
+use weir_access::Authenticator;
+use weir_access::audit::AuditLog;
 
 #[derive(Debug)]
 pub(crate) struct ShardContext {

@@ -11,7 +11,7 @@ use weir_tlcp::request::CreateSession;
 
 use super::responses::RequestTransport;
 use super::wire::Wire;
-use crate::auth::{AccessTime, ConnectionCredentials};
+use weir_access::{AccessTime, ConnectionCredentials};
 
 /// Longest time for which a request waits for keys, in milliseconds.
 pub(super) const WAIT_MS: u64 = 2_000;

@@ -12,7 +12,7 @@ use super::credentials::Client;
 use super::dialect::Dialect;
 use super::responses::RequestTransport;
 use super::visit::Visit;
-use crate::auth::{AccessChange, ConnectionCredentials};
+use weir_access::{AccessChange, ConnectionCredentials};
 
 /// Event posted to a shard by an ingest worker, another shard or the main thread.
 #[derive(Debug)]

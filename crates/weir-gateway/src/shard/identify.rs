@@ -22,11 +22,11 @@ use super::state::Shard;
 use super::timers::KEYS_TIMEOUT;
 use super::wire::Wire;
 use crate::admission::AdmissionLimit;
-use crate::auth::{
+use crate::error::SubscriptionError;
+use weir_access::{
     AccessChange, AccessEnd, Admitted, AuthFailure, Credentials, ItemLimits, SessionAccess,
     SubscriptionAccess,
 };
-use crate::error::SubscriptionError;
 
 impl Shard {
     /// Identifies the client of a request. Returns `Err` with the outcome if it is refused or

@@ -14,7 +14,7 @@ use super::frame::{Frame, Framing};
 use super::session::{SessionPoll, StreamBinding};
 use super::timers::DRAIN_STEP;
 use super::wire::{NO_CONNECTION, Wire};
-use crate::auth::AccessEnd;
+use weir_access::AccessEnd;
 
 /// Text at the end of a session whose token or age has ended. SDKs create a new one at once.
 const TOO_OLD: &str = "the session is too old";

@@ -14,7 +14,7 @@ use super::responses::ResponseBatch;
 use super::state::Shard;
 use super::timers::KEYS_TIMEOUT;
 use super::wire::Wire;
-use crate::auth::{AuthFailure, SubscriptionAccess};
+use weir_access::{AuthFailure, SubscriptionAccess};
 
 /// Sequence of the messages that renew a token.
 const SEQUENCE: &str = "weir_auth";

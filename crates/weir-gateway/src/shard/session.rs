@@ -16,7 +16,7 @@ use super::journal::SessionJournal;
 use super::messages::SessionMessages;
 use super::wire::{NO_CONNECTION, Wire};
 use crate::admission::AdmissionId;
-use crate::auth::{Authenticator, SessionAccess};
+use weir_access::{Authenticator, SessionAccess};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdapterSet {

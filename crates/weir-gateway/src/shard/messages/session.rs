@@ -8,8 +8,8 @@ use weir_identity::rules::{MessageGrant, MessageRights};
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::server::{MessageOrder, SequenceId};
 
-use crate::admission::RateBucket;
 use crate::messages::{InFlight, MessageSender};
+use weir_access::RateBucket;
 
 /// Client messages of one session; absent until its first message that a rule covers.
 #[derive(Debug)]

@@ -11,10 +11,10 @@ use weir_net::http1::{ParseLimits, Parsed, parse_request};
 use weir_net::server::RequestOutcome;
 
 use super::{TestEnv, UNIX_START_MS, conn};
-use crate::auth::{AccessChange, AccessConfig, Authenticator, RawAccess};
 use crate::config::{GatewayLimits, UnknownNames};
 use crate::shard::http;
 use crate::shard::wire::Wire as _;
+use weir_access::{AccessChange, AccessConfig, Authenticator, RawAccess};
 
 #[path = "../../../tests/support/signer.rs"]
 mod signer;

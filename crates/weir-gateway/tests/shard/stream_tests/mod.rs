@@ -28,10 +28,10 @@ use weir_net::memory::MemoryUse;
 
 use super::clients::ITEMS_PER_ITERATION;
 use crate::admission::{Admission, Origins};
-use crate::auth::Authenticator;
 use crate::config::UnknownNames;
 use crate::metrics::ShardMetrics;
 use crate::session_handles::SessionHandles;
+use weir_access::Authenticator;
 
 const ADAPTERS: &str = r#"<adapters_conf id="Set"><metadata_provider>
 <adapter_class>com.lightstreamer.kafka.adapters.pub.KafkaConnectorMetadataAdapter</adapter_class>

@@ -19,7 +19,7 @@ const DOCUMENT_BYTES_MAX: u64 = 256 << 10;
 
 /// A key file that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum KeyFileError {
+pub enum KeyFileError {
     #[error("{path}: cannot read the file: {error}")]
     Read { path: String, error: std::io::Error },
     #[error("{path}: more than {DOCUMENT_BYTES_MAX} bytes")]
@@ -32,7 +32,7 @@ pub(super) enum KeyFileError {
 
 /// Reason why keys were not fetched.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FetchError {
+pub enum FetchError {
     #[error(transparent)]
     Http(#[from] HttpError),
     #[error(transparent)]
@@ -43,19 +43,19 @@ pub(super) enum FetchError {
 
 /// Source of an issuer's keys.
 #[derive(Debug)]
-pub(super) enum KeySource {
+pub enum KeySource {
     File(KeyFile),
     Web(KeyServer),
 }
 
 /// File with the keys of an issuer.
-pub(super) struct KeyFile {
+pub struct KeyFile {
     kind: KeyFileKind,
     path: PathBuf,
     algorithms: AlgorithmSet,
     watched: FileWatcher,
     /// The keys of the first read.
-    pub(super) keys: Option<KeySet>,
+    pub keys: Option<KeySet>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ enum KeyFileKind {
 
 /// Server with the keys of an issuer.
 #[derive(Debug)]
-pub(super) struct KeyServer {
+pub struct KeyServer {
     url: SafeUrl,
     /// `true` if the URL is that of a discovery document.
     discovers: bool,
@@ -78,7 +78,7 @@ pub(super) struct KeyServer {
 
 impl KeySource {
     /// Reads the authorities of an issuer's server.
-    pub(super) fn roots(issuer: &IssuerConfig, dir: &Path) -> Result<Roots, StoreError> {
+    pub fn roots(issuer: &IssuerConfig, dir: &Path) -> Result<Roots, StoreError> {
         match issuer.ca_file.as_deref() {
             None => Ok(Roots::System),
             Some(file) => Roots::from_pem_file(&dir.join(file)),
@@ -86,11 +86,7 @@ impl KeySource {
     }
 
     /// Reads the file with the keys of an issuer, if there is one.
-    pub(super) fn open(
-        issuer: &IssuerConfig,
-        roots: Roots,
-        dir: &Path,
-    ) -> Result<Self, KeyFileError> {
+    pub fn open(issuer: &IssuerConfig, roots: Roots, dir: &Path) -> Result<Self, KeyFileError> {
         let (kind, file) = match &issuer.keys {
             KeyLocation::KeySetFile(file) => (KeyFileKind::KeySet, file),
             KeyLocation::PemFile(file) => (KeyFileKind::Pem, file),
@@ -120,7 +116,7 @@ impl KeySource {
 
 impl KeyFile {
     /// Reads the file if it has changed since it was read.
-    pub(super) fn read_if_changed(&self) -> Option<Result<KeySet, KeyFileError>> {
+    pub fn read_if_changed(&self) -> Option<Result<KeySet, KeyFileError>> {
         let mut keys = None;
         self.watched.if_changed(|| keys = Some(self.read()));
         keys
@@ -173,7 +169,7 @@ impl fmt::Debug for KeyFile {
 impl KeyServer {
     /// Fetches the keys, with the validity that the response names. Blocks for at most two times
     /// [`FETCH_TIMEOUT`].
-    pub(super) fn fetch(&self) -> Result<(KeySet, Option<Duration>), FetchError> {
+    pub fn fetch(&self) -> Result<(KeySet, Option<Duration>), FetchError> {
         let document =
             |url: &str| fetch_document(url, FETCH_TIMEOUT, DOCUMENT_BYTES_MAX, &self.roots);
         let mut keys = document(self.url.as_str())?;

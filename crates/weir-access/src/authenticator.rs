@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use crossbeam_channel::Receiver;
 use weir_identity::config::{SessionRule, TokenSource};
 use weir_identity::keys::KeyAvailability;
-#[cfg(test)]
 use weir_identity::keys::KeyRotation;
 use weir_identity::rules::{Allowance, Denial, GrantTable, Grants, ItemRules};
 use weir_identity::token::{TokenCache, TokenError, TokenVerifier, VerifiedToken};
@@ -16,15 +15,15 @@ use weir_identity::{
 use weir_net::http1::HttpRequest;
 use weir_tlcp::request::Bandwidth;
 
-use super::access::{SessionAccess, lower};
-use super::config::AccessConfig;
-use super::counters::AuthCounters;
-use super::credentials::{ConnectionCredentials, Credentials};
-use super::failure::AuthFailure;
-use super::key_source::KeySource;
-use super::keys::{KeyStatus, KeyStore, OnRefresh};
-use super::usage::{SessionPlace, TooManySessions, UsageOwner, UsageTable};
-use crate::counters::lock;
+use crate::access::{SessionAccess, lower};
+use crate::config::AccessConfig;
+use crate::counters::AuthCounters;
+use crate::credentials::{ConnectionCredentials, Credentials};
+use crate::failure::AuthFailure;
+use crate::key_source::KeySource;
+use crate::keys::{KeyStatus, KeyStore, OnRefresh};
+use crate::usage::{SessionPlace, TooManySessions, UsageOwner, UsageTable};
+use weir_net::lock;
 
 /// Verified tokens that are stored, for reconnections.
 const TOKENS_MAX: usize = 100_000;
@@ -36,7 +35,7 @@ const EXPIRY_SPREAD_MS: u64 = 1_000;
 
 /// A change that concerns sessions of all shards.
 #[derive(Debug, Clone)]
-pub(crate) enum AccessChange {
+pub enum AccessChange {
     /// Keys were fetched, or the fetch failed.
     Keys,
     /// Tokens were revoked.
@@ -48,23 +47,24 @@ type Notify = Box<dyn Fn(AccessChange) + Send + Sync>;
 
 /// Rights of a new session.
 #[derive(Debug)]
-pub(crate) struct Admitted {
-    pub(crate) access: SessionAccess,
+pub struct Admitted {
+    /// Rights of the session.
+    pub access: SessionAccess,
     /// Session of the same user that has to end.
-    pub(crate) replaced: Option<SessionPlace>,
+    pub replaced: Option<SessionPlace>,
 }
 
 /// Times at which a request is judged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AccessTime {
+pub struct AccessTime {
     /// Unix time in milliseconds.
-    pub(crate) unix_ms: u64,
+    pub unix_ms: u64,
     /// Time of the event loop in milliseconds.
-    pub(crate) loop_ms: u64,
+    pub loop_ms: u64,
 }
 
 /// Identifies clients.
-pub(crate) struct Authenticator {
+pub struct Authenticator {
     sources: Vec<TokenSource>,
     /// Identity of clients without credentials, if they are admitted.
     anonymous: Option<Arc<VerifiedToken>>,
@@ -80,7 +80,8 @@ pub(crate) struct Authenticator {
     decisions: Vec<[AtomicU64; 2]>,
     session_rules: Vec<SessionRule>,
     usage: Arc<UsageTable>,
-    pub(crate) counters: AuthCounters,
+    /// Counts of identifications and decisions.
+    pub counters: AuthCounters,
     notify: OnceLock<Notify>,
 }
 
@@ -92,7 +93,7 @@ struct StoredTokens {
 
 impl Authenticator {
     /// Creates an authenticator. `connections` are the names of the Kafka connections.
-    pub(crate) fn new(config: AccessConfig, connections: &[&str]) -> Self {
+    pub fn new(config: AccessConfig, connections: &[&str]) -> Self {
         let AccessConfig {
             auth,
             item_rules,
@@ -131,7 +132,7 @@ impl Authenticator {
 
     /// Starts the threads that fetch keys; they end after `stopped` is disconnected. `notify`
     /// informs the shards.
-    pub(crate) fn start(
+    pub fn start(
         self: &Arc<Self>,
         stopped: &Receiver<()>,
         notify: impl Fn(AccessChange) + Send + Sync + 'static,
@@ -149,7 +150,7 @@ impl Authenticator {
     }
 
     /// Handles the end of a fetch.
-    pub(crate) fn refreshed(&self, withdrawn: bool) {
+    pub fn refreshed(&self, withdrawn: bool) {
         if withdrawn {
             let mut tokens = lock(&self.tokens);
             tokens.withdrawals += 1;
@@ -165,7 +166,7 @@ impl Authenticator {
     }
 
     /// Returns the credentials in the head of a request.
-    pub(crate) fn connection_credentials(
+    pub fn connection_credentials(
         &self,
         request: &HttpRequest<'_>,
     ) -> Option<Box<ConnectionCredentials>> {
@@ -173,7 +174,7 @@ impl Authenticator {
     }
 
     /// Identifies the client of a request.
-    pub(crate) fn identify(
+    pub fn identify(
         &self,
         credentials: Credentials<'_>,
         unix_ms: u64,
@@ -199,7 +200,7 @@ impl Authenticator {
     }
 
     /// Returns what a token is valid for.
-    pub(crate) fn verify(
+    pub fn verify(
         &self,
         token: &str,
         expected_user: Option<&str>,
@@ -243,7 +244,7 @@ impl Authenticator {
 
     /// Returns the rights of an identified client. `spread` distributes the ends of sessions whose
     /// tokens end at the same time.
-    pub(crate) fn access(
+    pub fn access(
         &self,
         client: &VerifiedToken,
         now: AccessTime,
@@ -286,7 +287,7 @@ impl Authenticator {
     }
 
     /// Gives a session the rights of a new token of the same user.
-    pub(crate) fn refresh(
+    pub fn refresh(
         &self,
         access: &mut SessionAccess,
         token: &str,
@@ -336,7 +337,7 @@ impl Authenticator {
     }
 
     /// Returns `true` if a session with `count` subscriptions may have one more.
-    pub(crate) fn may_subscribe(&self, access: &SessionAccess, count: usize) -> bool {
+    pub fn may_subscribe(&self, access: &SessionAccess, count: usize) -> bool {
         let most = self
             .session_rule(access)
             .and_then(|rule| rule.subscriptions_max);
@@ -344,7 +345,7 @@ impl Authenticator {
     }
 
     /// Returns the bandwidth of a session that asks for `wanted`; `None` changes nothing.
-    pub(crate) fn bandwidth(
+    pub fn bandwidth(
         &self,
         access: &SessionAccess,
         wanted: Option<Bandwidth>,
@@ -362,18 +363,18 @@ impl Authenticator {
     }
 
     /// Returns the part of its user's or tenant's bandwidth that a session has now, in kbit/s.
-    pub(crate) fn shared_bandwidth(&self, access: &SessionAccess) -> Option<f64> {
+    pub fn shared_bandwidth(&self, access: &SessionAccess) -> Option<f64> {
         let shares = access.shares.iter();
         shares.fold(None, |most, share| lower(most, share.bandwidth_kbps()))
     }
 
     /// Returns the item rules, if there are any.
-    pub(super) fn item_rules(&self) -> Option<&ItemRules> {
+    pub fn item_rules(&self) -> Option<&ItemRules> {
         self.item_rules.as_ref()
     }
 
     /// Returns `true` if tokens of this identity are revoked.
-    pub(crate) fn is_revoked(&self, identity: &UserIdentity) -> bool {
+    pub fn is_revoked(&self, identity: &UserIdentity) -> bool {
         let revocations = self.revocations.read();
         let revocations = revocations.unwrap_or_else(PoisonError::into_inner);
         revocations.is_revoked(identity)
@@ -383,19 +384,19 @@ impl Authenticator {
     ///
     /// # Errors
     /// The entry is invalid, or too many are stored.
-    pub(crate) fn revoke(&self, entry: Revocation) -> Result<(), RevocationError> {
+    pub fn revoke(&self, entry: Revocation) -> Result<(), RevocationError> {
         self.store_revocation(|revocations| revocations.insert(entry.clone()))?;
         self.inform(AccessChange::Revoked(Arc::new(entry)));
         Ok(())
     }
 
     /// Removes a revocation. Returns `false` if there was none.
-    pub(crate) fn withdraw_revocation(&self, key: &RevocationKey) -> bool {
+    pub fn withdraw_revocation(&self, key: &RevocationKey) -> bool {
         self.store_revocation(|revocations| revocations.remove(key))
     }
 
     /// Returns the revocations whose tokens have not expired.
-    pub(crate) fn revocations(&self, unix_ms: u64) -> Vec<Revocation> {
+    pub fn revocations(&self, unix_ms: u64) -> Vec<Revocation> {
         self.store_revocation(|revocations| {
             revocations.remove_expired(unix_ms);
             revocations.iter().cloned().collect()
@@ -408,18 +409,17 @@ impl Authenticator {
     }
 
     /// Changes the rotation of the first issuer's keys.
-    #[cfg(test)]
-    pub(crate) fn rotate(&self, change: impl FnOnce(&mut KeyRotation)) {
+    pub fn rotate(&self, change: impl FnOnce(&mut KeyRotation)) {
         self.keys.rotate(0, change);
     }
 
     /// Returns the number of revocations.
-    pub(crate) fn revocation_count(&self) -> usize {
+    pub fn revocation_count(&self) -> usize {
         self.store_revocation(|revocations| revocations.len())
     }
 
     /// Returns the decisions about items: name of the rule or `none`, outcome, number.
-    pub(crate) fn decisions(&self) -> impl Iterator<Item = (&str, &'static str, u64)> {
+    pub fn decisions(&self) -> impl Iterator<Item = (&str, &'static str, u64)> {
         let names = self.item_rules.iter().flat_map(|rules| rules.rules());
         let names = names.map(|rule| &*rule.name).chain(std::iter::once("none"));
         let counts = names.zip(&self.decisions);
@@ -430,7 +430,7 @@ impl Authenticator {
     }
 
     /// Counts a decision about an item.
-    pub(super) fn count_decision(&self, decided: &Result<Allowance, Denial>) {
+    pub fn count_decision(&self, decided: &Result<Allowance, Denial>) {
         let (rule, outcome) = match decided {
             Ok(allowed) => (Some(allowed.rule), 0),
             Err(Denial::Item { rule }) => (*rule, 1),
@@ -442,12 +442,12 @@ impl Authenticator {
     }
 
     /// Returns the issuers without valid keys: the gateway is not ready for their clients.
-    pub(crate) fn issuers_without_keys(&self) -> Vec<String> {
+    pub fn issuers_without_keys(&self) -> Vec<String> {
         self.keys.missing().map(str::to_owned).collect()
     }
 
     /// Returns the state of the keys of each issuer.
-    pub(crate) fn key_status(&self) -> Vec<KeyStatus> {
+    pub fn key_status(&self) -> Vec<KeyStatus> {
         self.keys.status().collect()
     }
 }

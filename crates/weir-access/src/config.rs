@@ -12,7 +12,7 @@ use weir_identity::config::{
 };
 use weir_security::StoreError;
 
-use super::key_source::{KeyFileError, KeySource};
+use crate::key_source::{KeyFileError, KeySource};
 
 /// Identities of clients and their rights.
 #[derive(Debug)]
@@ -24,24 +24,27 @@ pub struct AccessConfig {
     /// Limits of sessions.
     pub session_rules: Vec<SessionRule>,
     /// Where the keys of each issuer come from.
-    pub(super) keys: Vec<KeySource>,
+    pub keys: Vec<KeySource>,
 }
 
 /// The sections as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct RawAccess {
-    pub(crate) auth: Option<Spanned<RawAuth>>,
-    pub(crate) authorize: Vec<Spanned<RawAuthorize>>,
-    pub(crate) session_rule: Vec<Spanned<RawSessionRule>>,
+pub struct RawAccess {
+    /// `[auth]`.
+    pub auth: Option<Spanned<RawAuth>>,
+    /// `[[authorize]]`.
+    pub authorize: Vec<Spanned<RawAuthorize>>,
+    /// `[[session_rule]]`.
+    pub session_rule: Vec<Spanned<RawSessionRule>>,
 }
 
 /// Error in the sections, with its place in the file if it is known.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind}")]
-pub(crate) struct AccessError {
+pub struct AccessError {
     /// Bytes of the section in the file.
-    pub(crate) span: Option<Range<usize>>,
+    pub span: Option<Range<usize>>,
     kind: AccessErrorKind,
 }
 
@@ -71,7 +74,7 @@ enum AccessErrorKind {
 impl AccessConfig {
     /// Checks the sections and reads key files; relative paths start at `dir`. Returns `None`
     /// without sections.
-    pub(crate) fn new(raw: RawAccess, dir: &Path) -> Result<Option<Self>, AccessError> {
+    pub fn new(raw: RawAccess, dir: &Path) -> Result<Option<Self>, AccessError> {
         let RawAccess {
             auth,
             authorize,

@@ -6,7 +6,7 @@ mod config;
 mod sink;
 
 pub use self::config::AuditConfig;
-pub(crate) use self::config::{AuditError, RawAudit};
+pub use self::config::{AuditError, RawAudit};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use weir_identity::audit::{
 use weir_net::limited;
 
 use self::sink::AuditSink;
-use crate::counters::lock;
+use weir_net::lock;
 
 /// Bytes of lines that are written with one call.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -28,7 +28,7 @@ const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sending end of the audit log, shared by all threads.
 #[derive(Debug)]
-pub(crate) struct AuditLog {
+pub struct AuditLog {
     gateway: String,
     state: Mutex<AuditState>,
     wake: Condvar,
@@ -46,7 +46,7 @@ struct AuditState {
 
 impl AuditLog {
     /// Opens the log and starts its writer, which ends after [`Self::close`].
-    pub(crate) fn start(config: &AuditConfig) -> Result<(Arc<Self>, JoinHandle<()>), AuditError> {
+    pub fn start(config: &AuditConfig) -> Result<(Arc<Self>, JoinHandle<()>), AuditError> {
         let sink = AuditSink::open(&config.target)?;
         let log = Arc::new(Self::new(config));
         let writer = Arc::clone(&log);
@@ -71,12 +71,12 @@ impl AuditLog {
     }
 
     /// Returns a record of this gateway at the current time, for [`Self::record`].
-    pub(crate) fn event(&self, event: AuditEvent, outcome: AuditOutcome) -> AuditRecord {
+    pub fn event(&self, event: AuditEvent, outcome: AuditOutcome) -> AuditRecord {
         AuditRecord::new(&self.gateway, now_ms(), event, outcome)
     }
 
     /// Queues a record. Rejections of one address above the limit per second are counted instead.
-    pub(crate) fn record(&self, record: AuditRecord) {
+    pub fn record(&self, record: AuditRecord) {
         let mut state = lock(&self.state);
         if record.outcome() == AuditOutcome::Deny {
             self.summarize(&mut state);
@@ -93,19 +93,19 @@ impl AuditLog {
     }
 
     /// Returns the number of records that were dropped or could not be written.
-    pub(crate) fn dropped(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         let dropped = lock(&self.state).queue.dropped();
         dropped.allowed_subscriptions + dropped.others + self.unwritten.load(Ordering::Relaxed)
     }
 
     /// Opens the file again, after it was renamed by log rotation.
-    pub(crate) fn reopen(&self) {
+    pub fn reopen(&self) {
         lock(&self.state).reopen = true;
         self.wake.notify_one();
     }
 
     /// Ends the writer after the records in the queue.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         lock(&self.state).closed = true;
         self.wake.notify_one();
     }

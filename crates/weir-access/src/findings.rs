@@ -4,11 +4,11 @@ use weir_identity::rules::{ConnectionFacts, ItemShape, rule_findings};
 use weir_identity::{ItemMode, ItemModes};
 use weir_mapping::{ConnectionConfig, SnapshotMode};
 
-use super::config::AccessConfig;
+use crate::config::AccessConfig;
 
 impl AccessConfig {
     /// Returns the faults of the rules, for the operator.
-    pub(crate) fn findings(&self, connections: &[ConnectionConfig]) -> Vec<String> {
+    pub fn findings(&self, connections: &[ConnectionConfig]) -> Vec<String> {
         let facts: Vec<_> = connections.iter().map(facts).collect();
         let has_claims = !self.auth.issuers.is_empty();
         let findings = rule_findings(&self.item_rules, &facts, has_claims);

@@ -6,63 +6,66 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_identity::UserIdentity;
 use weir_identity::rules::Grants;
 
-use super::usage::{SessionPlace, UsageShare};
+use crate::usage::{SessionPlace, UsageShare};
 
 /// Identity of a session with its rights, compiled when the session began.
 #[derive(Debug)]
-pub(crate) struct SessionAccess {
-    pub(super) identity: Arc<UserIdentity>,
+pub struct SessionAccess {
+    /// Identity of the client.
+    pub identity: Arc<UserIdentity>,
     /// `None` without item rules.
-    pub(super) grants: Option<Grants>,
+    pub grants: Option<Grants>,
     /// Position of the session rule that applies.
-    pub(super) rule: Option<u16>,
-    /// Times of the event loop at which the session has its highest age, and at which it ends;
-    /// `u64::MAX` if it does not.
-    pub(super) aged_ms: u64,
-    pub(super) end_ms: u64,
+    pub rule: Option<u16>,
+    /// Time of the event loop at which the session has its highest age; `u64::MAX` if never.
+    pub aged_ms: u64,
+    /// Time of the event loop at which the session ends; `u64::MAX` if never.
+    pub end_ms: u64,
     /// Parts in the usage of the user and of the tenant.
-    pub(super) shares: Box<[UsageShare]>,
+    pub shares: Box<[UsageShare]>,
     /// Number of sessions that were identified like this one.
-    pub(super) count: Arc<AtomicU64>,
+    pub count: Arc<AtomicU64>,
 }
 
 impl SessionAccess {
     /// Returns the identity.
-    pub(crate) fn identity(&self) -> &Arc<UserIdentity> {
+    pub fn identity(&self) -> &Arc<UserIdentity> {
         &self.identity
     }
 
     /// Returns the time of the event loop at which the session ends.
-    pub(crate) fn end_ms(&self) -> u64 {
+    pub fn end_ms(&self) -> u64 {
         self.end_ms
     }
 
     /// Notes where the session is, so that a newer one of the same user can end it.
-    pub(crate) fn set_place(&mut self, place: SessionPlace) {
+    pub fn set_place(&mut self, place: SessionPlace) {
         self.shares
             .iter_mut()
             .for_each(|share| share.set_place(place));
     }
 
     /// Returns `true` if user and tenant may have one more subscription.
-    pub(super) fn may_subscribe(&self) -> bool {
+    pub fn may_subscribe(&self) -> bool {
         self.shares.iter().all(UsageShare::may_subscribe)
     }
 
-    pub(crate) fn add_subscription(&mut self) {
+    /// Counts a subscription of the session.
+    pub fn add_subscription(&mut self) {
         self.shares
             .iter_mut()
             .for_each(UsageShare::add_subscription);
     }
 
-    pub(crate) fn remove_subscription(&mut self) {
+    /// Counts the end of a subscription of the session.
+    pub fn remove_subscription(&mut self) {
         self.shares
             .iter_mut()
             .for_each(UsageShare::remove_subscription);
     }
 
     /// Counts a request. Returns `false` if user or tenant send too many.
-    pub(crate) fn take_request(&self, now_ms: u64) -> bool {
+    pub fn take_request(&self, now_ms: u64) -> bool {
         self.shares.iter().all(|share| share.take_request(now_ms))
     }
 }
@@ -74,7 +77,7 @@ impl Drop for SessionAccess {
 }
 
 /// Returns the lower one of two limits, of which any may be absent.
-pub(super) fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+pub(crate) fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),

@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex};
 use weir_identity::UserIdentity;
 use weir_identity::config::SharedLimits;
 
-use crate::admission::RateBucket;
-use crate::counters::lock;
+use crate::rate_bucket::RateBucket;
+use weir_net::lock;
 
 /// Shard of a session, and its key there.
-pub(super) type SessionPlace = (u16, u64);
+pub(crate) type SessionPlace = (u16, u64);
 
 /// Users and tenants with limited sessions.
 #[derive(Debug, Default)]
-pub(super) struct UsageTable {
+pub(crate) struct UsageTable {
     by_owner: Mutex<HashMap<UsageOwner, Arc<Usage>>>,
 }
 
 /// User or tenant of an issuer: equal names of two issuers are different.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct UsageOwner {
+pub(crate) struct UsageOwner {
     is_tenant: bool,
     issuer: Box<str>,
     name: Box<str>,
@@ -43,11 +43,11 @@ struct UsageCounts {
 
 /// The limit of sessions is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooManySessions;
+pub(crate) struct TooManySessions;
 
 /// Part of a session in the usage of a user or tenant, until it is dropped.
 #[derive(Debug)]
-pub(super) struct UsageShare {
+pub struct UsageShare {
     table: Arc<UsageTable>,
     usage: Arc<Usage>,
     limits: SharedLimits,
@@ -59,13 +59,13 @@ pub(super) struct UsageShare {
 
 impl UsageOwner {
     /// Returns the user of an identity. Anonymous clients share none.
-    pub(super) fn user(identity: &UserIdentity) -> Option<Self> {
+    pub(crate) fn user(identity: &UserIdentity) -> Option<Self> {
         let name = identity.user();
         (!name.is_empty()).then(|| Self::new(false, identity, name))
     }
 
     /// Returns the tenant of an identity.
-    pub(super) fn tenant(identity: &UserIdentity) -> Option<Self> {
+    pub(crate) fn tenant(identity: &UserIdentity) -> Option<Self> {
         Some(Self::new(true, identity, identity.tenant()?))
     }
 
@@ -81,7 +81,7 @@ impl UsageOwner {
 impl UsageTable {
     /// Counts a new session. With `end_oldest`, returns the place of the session that has to end
     /// for it.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         self: &Arc<Self>,
         owner: UsageOwner,
         limits: SharedLimits,
@@ -120,7 +120,7 @@ impl UsageTable {
 
 impl UsageShare {
     /// Notes where the session is, if a newer one may end it.
-    pub(super) fn set_place(&mut self, place: SessionPlace) {
+    pub fn set_place(&mut self, place: SessionPlace) {
         if !self.is_replaceable {
             return;
         }
@@ -129,23 +129,23 @@ impl UsageShare {
     }
 
     /// Returns `true` if one more subscription is allowed.
-    pub(super) fn may_subscribe(&self) -> bool {
+    pub fn may_subscribe(&self) -> bool {
         let most = self.limits.subscriptions_max;
         most.is_none_or(|most| lock(&self.usage.counts).subscriptions < most)
     }
 
-    pub(super) fn add_subscription(&mut self) {
+    pub fn add_subscription(&mut self) {
         self.subscriptions += 1;
         lock(&self.usage.counts).subscriptions += 1;
     }
 
-    pub(super) fn remove_subscription(&mut self) {
+    pub fn remove_subscription(&mut self) {
         self.subscriptions -= 1;
         lock(&self.usage.counts).subscriptions -= 1;
     }
 
     /// Counts a request. Returns `false` above the limit.
-    pub(super) fn take_request(&self, now_ms: u64) -> bool {
+    pub fn take_request(&self, now_ms: u64) -> bool {
         let Some(rate) = self.limits.requests_per_second else {
             return true;
         };
@@ -157,7 +157,7 @@ impl UsageShare {
     }
 
     /// Returns the part of the bandwidth that the session has now, in kbit/s.
-    pub(super) fn bandwidth_kbps(&self) -> Option<f64> {
+    pub fn bandwidth_kbps(&self) -> Option<f64> {
         let all = self.limits.bandwidth_max_kbps?;
         Some(all / f64::from(lock(&self.usage.counts).sessions.max(1)))
     }

@@ -3,7 +3,7 @@
 /// A bucket with a capacity of two seconds' tokens, at least ten, so that a page with several
 /// widgets can connect at once.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RateBucket {
+pub struct RateBucket {
     tokens: f32,
     at_ms: u64,
 }
@@ -13,7 +13,8 @@ fn capacity(rate: f32) -> f32 {
 }
 
 impl RateBucket {
-    pub(crate) fn full(rate: f32, now_ms: u64) -> Self {
+    /// Creates a full bucket for `rate` tokens per second.
+    pub fn full(rate: f32, now_ms: u64) -> Self {
         Self {
             tokens: capacity(rate),
             at_ms: now_ms,
@@ -22,7 +23,7 @@ impl RateBucket {
 
     /// Takes one token; returns `false` if there is none. Time never goes backwards here, because
     /// the clocks of callers may differ slightly.
-    pub(crate) fn take(&mut self, rate: f32, now_ms: u64) -> bool {
+    pub fn take(&mut self, rate: f32, now_ms: u64) -> bool {
         let passed_ms = now_ms.saturating_sub(self.at_ms);
         self.at_ms = self.at_ms.max(now_ms);
         self.tokens = (self.tokens + passed_ms as f32 / 1000.0 * rate).min(capacity(rate));
@@ -34,7 +35,7 @@ impl RateBucket {
     }
 
     /// Returns `true` if the bucket is as a new one.
-    pub(crate) fn is_full(&self, rate: f32, now_ms: u64) -> bool {
+    pub fn is_full(&self, rate: f32, now_ms: u64) -> bool {
         let passed_ms = now_ms.saturating_sub(self.at_ms);
         self.tokens + passed_ms as f32 / 1000.0 * rate >= capacity(rate)
     }

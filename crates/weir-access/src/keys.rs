@@ -8,14 +8,14 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select};
 use weir_identity::config::IssuerConfig;
 use weir_identity::keys::{KeyAvailability, KeyRotation, KeySet};
 
-use super::key_source::{KeyFile, KeyServer, KeySource};
+use crate::key_source::{KeyFile, KeyServer, KeySource};
 
 /// Time between two looks at a key file.
 const FILE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keys of the issuers, in the order of the configuration.
 #[derive(Debug)]
-pub(super) struct KeyStore {
+pub(crate) struct KeyStore {
     issuers: Vec<Arc<IssuerKeys>>,
     /// Start of the clock of the rotations.
     started: Instant,
@@ -23,7 +23,7 @@ pub(super) struct KeyStore {
 
 /// Keys of one issuer.
 #[derive(Debug)]
-pub(super) struct IssuerKeys {
+pub(crate) struct IssuerKeys {
     name: Arc<str>,
     keys: Mutex<KeyState>,
     /// Ends the wait of the thread that fetches.
@@ -41,21 +41,21 @@ enum KeyState {
 
 /// Keys of an issuer as metrics show them.
 #[derive(Debug, Clone)]
-pub(crate) struct KeyStatus {
-    pub(crate) issuer: Arc<str>,
+pub struct KeyStatus {
+    pub issuer: Arc<str>,
     /// Number of valid keys.
-    pub(crate) keys: usize,
-    pub(crate) age_ms: Option<u64>,
-    pub(crate) refreshed: u64,
-    pub(crate) failed: u64,
+    pub keys: usize,
+    pub age_ms: Option<u64>,
+    pub refreshed: u64,
+    pub failed: u64,
 }
 
 /// Called after each refresh, with `true` if keys were withdrawn.
-pub(super) type OnRefresh = Arc<dyn Fn(bool) + Send + Sync>;
+pub(crate) type OnRefresh = Arc<dyn Fn(bool) + Send + Sync>;
 
 impl KeyStore {
     /// Takes the keys of files; those of servers are missing until [`Self::start`].
-    pub(super) fn new(issuers: &[IssuerConfig], sources: &mut [KeySource]) -> Self {
+    pub(crate) fn new(issuers: &[IssuerConfig], sources: &mut [KeySource]) -> Self {
         let issuers = issuers.iter().zip(sources).map(|(issuer, source)| {
             let keys = match source {
                 KeySource::File(file) => {
@@ -79,7 +79,7 @@ impl KeyStore {
     }
 
     /// Starts a thread per issuer, which ends after `stopped` is disconnected.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         sources: Vec<KeySource>,
         stopped: &Receiver<()>,
@@ -98,23 +98,21 @@ impl KeyStore {
         Ok(())
     }
 
-    /// Changes the rotation of an issuer, as its thread does.
-    #[cfg(test)]
-    pub(super) fn rotate(&self, issuer: usize, change: impl FnOnce(&mut KeyRotation)) {
-        match &mut *self.issuers[issuer].lock() {
-            KeyState::Web(rotation) => change(rotation),
-            KeyState::File(_) => panic!("issuer {issuer} has a file"),
+    /// Changes the rotation of an issuer, as its thread does. An issuer with a file has none.
+    pub(crate) fn rotate(&self, issuer: usize, change: impl FnOnce(&mut KeyRotation)) {
+        if let KeyState::Web(rotation) = &mut *self.issuers[issuer].lock() {
+            change(rotation);
         }
     }
 
     /// Returns the valid keys of each issuer.
-    pub(super) fn sets(&self) -> Vec<Option<Arc<KeySet>>> {
+    pub(crate) fn sets(&self) -> Vec<Option<Arc<KeySet>>> {
         let now_ms = self.now_ms();
         self.issuers.iter().map(|one| one.keys(now_ms)).collect()
     }
 
     /// Returns the prospects of a token whose key is unknown, and brings a fetch forward.
-    pub(super) fn request_key(&self, issuer: usize) -> KeyAvailability {
+    pub(crate) fn request_key(&self, issuer: usize) -> KeyAvailability {
         let now_ms = self.now_ms();
         self.issuers
             .get(issuer)
@@ -122,13 +120,13 @@ impl KeyStore {
     }
 
     /// Returns the issuers without valid keys.
-    pub(super) fn missing(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &str> {
         let now_ms = self.now_ms();
         let missing = move |one: &&Arc<IssuerKeys>| one.keys(now_ms).is_none();
         self.issuers.iter().filter(missing).map(|one| &*one.name)
     }
 
-    pub(super) fn status(&self) -> impl Iterator<Item = KeyStatus> {
+    pub(crate) fn status(&self) -> impl Iterator<Item = KeyStatus> {
         let now_ms = self.now_ms();
         self.issuers.iter().map(move |one| {
             let [refreshed, failed] = one.refreshes.each_ref().map(|n| n.load(Ordering::Relaxed));

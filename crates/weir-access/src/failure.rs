@@ -6,25 +6,30 @@ use weir_tlcp::codes::SessionCode;
 
 /// Reason why a client is not identified or admitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum AuthFailure {
+pub enum AuthFailure {
+    /// The request has no credentials, and anonymous clients are not allowed.
     #[error("there are no credentials")]
     NoCredentials,
+    /// A token came in the URL, where proxies log it.
     #[error("the token is in the URL")]
     TokenInUrl,
+    /// The token is not valid.
     #[error(transparent)]
     Token(#[from] TokenError),
     /// A fetch of keys is under way that may bring the key of the token.
     #[error("keys are being fetched")]
     KeysPending,
+    /// The user or the tenant has too many sessions.
     #[error("user or tenant has too many sessions")]
     TooManySessions,
+    /// A claim that rules use has too many values.
     #[error(transparent)]
     Claims(#[from] TooManyValues),
 }
 
 impl AuthFailure {
     /// Returns code and text for the client. The text is the same whichever check failed.
-    pub(crate) fn refusal(&self) -> (SessionCode, &'static str) {
+    pub fn refusal(&self) -> (SessionCode, &'static str) {
         let code = match self {
             Self::Claims(_) => return (SessionCode::from_code(-11), "Too many claim values"),
             Self::TooManySessions => return (SessionCode::from_code(-12), "Too many sessions"),
@@ -39,7 +44,7 @@ impl AuthFailure {
     }
 
     /// Returns the reason for metrics and the audit log.
-    pub(crate) fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> &'static str {
         match self {
             Self::NoCredentials => "no_credentials",
             Self::TokenInUrl => "token_in_url",

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use weir_identity::token::VerifiedToken;
 
-use super::authenticator::Authenticator;
-use super::config::AccessConfig;
+use crate::authenticator::Authenticator;
+use crate::config::AccessConfig;
 
 /// Why a token is refused.
 #[derive(Debug, thiserror::Error)]

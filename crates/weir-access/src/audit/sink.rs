@@ -12,14 +12,14 @@ use super::config::{AuditError, AuditTarget};
 const MODE: u32 = 0o600;
 
 #[derive(Debug)]
-pub(super) struct AuditSink {
+pub(crate) struct AuditSink {
     /// `None` for standard output.
     path: Option<PathBuf>,
     file: File,
 }
 
 impl AuditSink {
-    pub(super) fn open(target: &AuditTarget) -> Result<Self, AuditError> {
+    pub(crate) fn open(target: &AuditTarget) -> Result<Self, AuditError> {
         match target {
             AuditTarget::Stdout => {
                 let stdout = io::stdout().as_fd().try_clone_to_owned();
@@ -40,14 +40,14 @@ impl AuditSink {
     }
 
     /// Opens the file again. After an error the current file stays in use.
-    pub(super) fn reopen(&mut self) -> io::Result<()> {
+    pub(crate) fn reopen(&mut self) -> io::Result<()> {
         if let Some(path) = &self.path {
             self.file = append_to(path)?;
         }
         Ok(())
     }
 
-    pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         self.file.write_all(lines)
     }
 }

@@ -11,15 +11,16 @@ const QUEUE_MAX: usize = 1_000_000;
 /// Destination and queue of the audit log.
 #[derive(Debug, Clone)]
 pub struct AuditConfig {
-    pub(super) target: AuditTarget,
+    /// Where lines are written.
+    pub target: AuditTarget,
     /// Maximum number of records that wait for the writer; default 10,000.
-    pub(super) queue: usize,
+    pub queue: usize,
     /// Name of this gateway in the records; default the name of the host.
-    pub(super) gateway: String,
+    pub gateway: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum AuditTarget {
+pub enum AuditTarget {
     Stdout,
     File(PathBuf),
 }
@@ -27,7 +28,8 @@ pub(super) enum AuditTarget {
 /// `[audit]` as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RawAudit {
+pub struct RawAudit {
+    /// The file.
     path: PathBuf,
     queue: Option<usize>,
     gateway: Option<String>,
@@ -35,23 +37,29 @@ pub(crate) struct RawAudit {
 
 /// Unusable settings of the audit log.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AuditError {
+pub enum AuditError {
+    /// The size of the queue is outside its bounds.
     #[error("audit.queue = {0}: use 1 to {QUEUE_MAX}")]
     Queue(usize),
+    /// The path is empty.
     #[error("audit.path = \"\": use a file or \"stdout\"")]
     NoPath,
+    /// The file cannot be opened.
     #[error("audit.path = \"{}\": cannot open the file for writing: {error}", path.display())]
     Open {
+        /// The file.
         path: PathBuf,
+        /// Reason of the system.
         error: std::io::Error,
     },
+    /// The thread that writes could not be started.
     #[error("cannot start the thread of the audit log: {0}")]
     Thread(std::io::Error),
 }
 
 impl RawAudit {
     /// Checks the settings; a relative path starts at `dir`. Opens nothing.
-    pub(crate) fn check(self, dir: &Path) -> Result<AuditConfig, AuditError> {
+    pub fn check(self, dir: &Path) -> Result<AuditConfig, AuditError> {
         let queue = self.queue.unwrap_or(QUEUE);
         if !(1..=QUEUE_MAX).contains(&queue) {
             return Err(AuditError::Queue(queue));

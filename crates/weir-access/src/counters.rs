@@ -11,16 +11,20 @@ pub(crate) type AuthLabels = (&'static str, &'static str, &'static str);
 
 /// Reasons for which access ends a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AccessEnd {
+pub enum AccessEnd {
+    /// Its token ended.
     Expired,
+    /// Its token was revoked.
     Revoked,
+    /// A newer session of the user took its place.
     Replaced,
+    /// Its user sent too many requests.
     Requests,
 }
 
 /// Counters of an authenticator.
 #[derive(Debug, Default)]
-pub(crate) struct AuthCounters {
+pub struct AuthCounters {
     identified: Mutex<BTreeMap<AuthLabels, u64>>,
     /// Sessions by how their clients were identified, in the order of [`METHODS`].
     sessions: [Arc<AtomicU64>; METHODS.len()],
@@ -38,7 +42,7 @@ const METHODS: [AuthMethod; 4] = [
 const END_REASONS: [&str; 4] = ["expired", "revoked", "replaced", "requests"];
 
 impl AuthCounters {
-    pub(super) fn identified(&self, labels: AuthLabels) {
+    pub fn identified(&self, labels: AuthLabels) {
         let counts = self.identified.lock();
         *counts
             .unwrap_or_else(PoisonError::into_inner)
@@ -47,22 +51,22 @@ impl AuthCounters {
     }
 
     /// Counts a session until the caller subtracts it from the counter that is returned.
-    pub(super) fn begin_session(&self, method: AuthMethod) -> Arc<AtomicU64> {
+    pub fn begin_session(&self, method: AuthMethod) -> Arc<AtomicU64> {
         let count = &self.sessions[METHODS.iter().position(|one| *one == method).unwrap_or(0)];
         count.fetch_add(1, Ordering::Relaxed);
         Arc::clone(count)
     }
 
-    pub(crate) fn end_session(&self, reason: AccessEnd) {
+    pub fn end_session(&self, reason: AccessEnd) {
         self.ended[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn refreshed(&self) {
+    pub fn refreshed(&self) {
         self.refreshed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the identifications.
-    pub(crate) fn by_outcome(&self) -> Vec<(AuthLabels, u64)> {
+    pub fn by_outcome(&self) -> Vec<(AuthLabels, u64)> {
         let counts = self
             .identified
             .lock()
@@ -74,18 +78,18 @@ impl AuthCounters {
     }
 
     /// Returns the sessions by how their clients were identified.
-    pub(crate) fn sessions(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub fn sessions(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = METHODS.iter().zip(&self.sessions);
         counts.map(|(method, count)| (method.as_str(), count.load(Ordering::Relaxed)))
     }
 
     /// Returns the ended sessions by reason.
-    pub(crate) fn ended(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub fn ended(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = END_REASONS.into_iter().zip(&self.ended);
         counts.map(|(reason, count)| (reason, count.load(Ordering::Relaxed)))
     }
 
-    pub(crate) fn tokens_refreshed(&self) -> u64 {
+    pub fn tokens_refreshed(&self) -> u64 {
         self.refreshed.load(Ordering::Relaxed)
     }
 }

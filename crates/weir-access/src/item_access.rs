@@ -7,25 +7,27 @@ use weir_mapping::CanonicalItem;
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 
-use super::access::{SessionAccess, lower};
-use super::authenticator::Authenticator;
+use crate::access::{SessionAccess, lower};
+use crate::authenticator::Authenticator;
 
 /// Parameters of a subscription, without its items.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SubscriptionAccess<'a> {
+pub struct SubscriptionAccess<'a> {
     /// Number of the Kafka connection.
-    pub(crate) connection: u16,
-    pub(crate) mode: Mode,
-    pub(crate) fields: &'a [&'a str],
+    pub connection: u16,
+    /// Mode of the subscription.
+    pub mode: Mode,
+    /// Names of its fields.
+    pub fields: &'a [&'a str],
     /// Updates must not be conflated, delayed or dropped.
-    pub(crate) unfiltered: bool,
+    pub unfiltered: bool,
 }
 
 /// Limits that item rules set to a subscription.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ItemLimits {
+pub struct ItemLimits {
     /// Highest frequency, in updates per second and item.
-    pub(crate) frequency_max: Option<f64>,
+    pub frequency_max: Option<f64>,
     snapshot: SnapshotRule,
 }
 
@@ -35,7 +37,7 @@ pub(crate) type ItemDenial = (ControlCode, &'static str);
 impl Authenticator {
     /// Decides about a subscription: all items must be allowed, and the tightest limits of their
     /// rules apply. `items` are the names that are subscribed, not those that the client wrote.
-    pub(crate) fn decide<'a>(
+    pub fn decide<'a>(
         &self,
         access: &SessionAccess,
         items: impl Iterator<Item = &'a CanonicalItem>,
@@ -91,7 +93,7 @@ fn tighter(one: SnapshotRule, other: SnapshotRule) -> SnapshotRule {
 
 impl ItemLimits {
     /// Returns the request with these limits.
-    pub(crate) fn restrict<'a>(&self, add: &Add<'a>) -> Add<'a> {
+    pub fn restrict<'a>(&self, add: &Add<'a>) -> Add<'a> {
         let mut add = add.clone();
         if let Some(most) = self.frequency_max {
             add.requested_max_frequency = Frequency::PerSecond(match add.requested_max_frequency {

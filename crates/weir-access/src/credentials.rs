@@ -7,7 +7,7 @@ use weir_net::http1::HttpRequest;
 
 /// Credentials in the head of an HTTP request or of a WebSocket handshake.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct ConnectionCredentials {
+pub struct ConnectionCredentials {
     /// Token of the header `Authorization`.
     bearer: Option<Box<str>>,
     /// Values of the configured cookies, in the order of the sources.
@@ -16,7 +16,7 @@ pub(crate) struct ConnectionCredentials {
 
 impl ConnectionCredentials {
     /// Takes the credentials that one of the sources names. Returns `None` if there are none.
-    pub(super) fn of(request: &HttpRequest<'_>, sources: &[TokenSource]) -> Option<Self> {
+    pub fn of(request: &HttpRequest<'_>, sources: &[TokenSource]) -> Option<Self> {
         let mut found = Self::default();
         for source in sources {
             match source {
@@ -58,20 +58,18 @@ fn cookie<'a>(request: &HttpRequest<'a>, name: &str) -> Option<&'a str> {
 
 /// Credentials of a request that creates a session.
 #[derive(Clone, Copy)]
-pub(crate) struct Credentials<'a> {
+pub struct Credentials<'a> {
     /// `LS_user`.
-    pub(crate) user: Option<&'a str>,
+    pub user: Option<&'a str>,
     /// `LS_password`.
-    pub(crate) password: Option<&'a str>,
-    pub(crate) connection: Option<&'a ConnectionCredentials>,
+    pub password: Option<&'a str>,
+    /// Credentials of the connection: headers and cookies.
+    pub connection: Option<&'a ConnectionCredentials>,
 }
 
 impl<'a> Credentials<'a> {
     /// Returns the first source that is present, with its token.
-    pub(super) fn token<'s>(
-        &self,
-        sources: &'s [TokenSource],
-    ) -> Option<(&'s TokenSource, &'a str)> {
+    pub fn token<'s>(&self, sources: &'s [TokenSource]) -> Option<(&'s TokenSource, &'a str)> {
         let mut sources = sources.iter();
         sources.find_map(|source| Some((source, self.of(source)?)))
     }
