@@ -12,7 +12,7 @@ use crate::grid::rate_grid;
 use crate::libraries::{self, LibraryReport};
 use crate::table::ReportTable;
 use crate::view::{self, Level};
-use crate::{compare, cost, published, results, shared, sweep_table};
+use crate::{compare, cost, published, results, shared};
 
 /// Returns the report as Markdown, for a pull request or a README.
 pub fn report(run: &Run) -> String {
@@ -38,11 +38,11 @@ fn cells(out: &mut String, run: &Run) {
         charts(out, &files);
     }
     out.push_str("\n## Results\n\n");
-    let sweeps = sweep_table::tables(run);
-    if sweeps.is_empty() {
+    let tables = results::special_tables(run);
+    if tables.is_empty() {
         results(out, run, &levels);
     }
-    for (title, table) in sweeps {
+    for (title, table) in tables {
         let _ = writeln!(out, "{title}:\n\n{}", table.markdown());
     }
     let costs = cost::table(run);

@@ -3,42 +3,57 @@
 use weir_stats::interval;
 use weir_stats::run::{Cell, Repetitions, Run};
 
+use crate::format::{self, NONE};
 use crate::table::ReportTable;
 use crate::view;
 
 /// File name of the table in a run directory.
 pub const OVERHEAD_FILE: &str = "overhead.md";
 
-/// Returns the table if the run measures proxy overhead, `None` otherwise.
+/// Returns a page with the tables if the run measures proxy overhead, `None` otherwise.
 #[must_use]
 pub fn overhead_table(run: &Run) -> Option<String> {
-    let is_one = |cell: &Cell| {
-        let side = cell.architecture.trim_start_matches("kafka-");
-        matches!(side, "produce" | "consume") && cell.variant.is_some()
-    };
-    run.cells.iter().any(is_one).then(|| table(run))
+    let tables = tables(run);
+    (!tables.is_empty()).then(|| page(run, &tables))
 }
 
-type Load<'a> = (&'a str, Option<f64>);
-
-/// Returns one table per load: means over the repetitions and their ratios.
-fn table(run: &Run) -> String {
+fn page(run: &Run, tables: &[(String, ReportTable)]) -> String {
     let mut text = format!("# {}\n\n{}\n", plain(&run.title), plain(&run.verdict));
     for warning in &run.warnings {
         text.push_str(&format!("\nWarning: {}\n", plain(warning)));
     }
+    for (title, table) in tables {
+        section(&mut text, title, "", table);
+    }
+    limits(&mut text, run);
+    published(&mut text, run);
+    text
+}
+
+type Load<'a> = (&'a str, Option<f64>);
+
+/// Returns one table per load with its title: means over the repetitions and their ratios. Returns
+/// none if the run does not measure proxy overhead.
+pub(crate) fn tables(run: &Run) -> Vec<(String, ReportTable)> {
+    let is_one = |cell: &Cell| {
+        let side = cell.architecture.trim_start_matches("kafka-");
+        matches!(side, "produce" | "consume") && cell.variant.is_some()
+    };
+    if !run.cells.iter().any(is_one) {
+        return Vec::new();
+    }
     let groups = Repetitions::group(&run.cells);
     let base = run.base_variant().unwrap_or_default();
-    let ratio = format!("ratio to {}, 95 % interval", plain(base));
     let headings = format!(
-        "subject|records/s (min..max)|{ratio}|mean us|p50 us|p95 us|p99 us|p99.9 us|\
-         proxy CPU s/GB|proxy RSS MiB"
+        "subject|records/s|× {} [95 %]|proxy CPU s/GB|mean µs|p99 µs|p50 µs|p95 µs|p99.9 µs|\
+         proxy RSS MiB|min to max records/s",
+        plain(base)
     );
     let mut tables: Vec<(Load<'_>, ReportTable)> = Vec::new();
     for group in &groups {
         let load = load(group);
         if !tables.iter().any(|(known, _)| *known == load) {
-            tables.push((load, ReportTable::headed(10, &headings)));
+            tables.push((load, ReportTable::headed(1, &headings)));
         }
         let same = tables.iter_mut().find(|(known, _)| *known == load);
         if let (Some((_, table)), Some(row)) = (same, row(&groups, group, base)) {
@@ -46,17 +61,17 @@ fn table(run: &Run) -> String {
         }
     }
     tables.sort_by_key(|((side, rate), _)| (*side, rate.is_some()));
-    for ((side, rate), table) in tables {
-        let load = match (rate, side.ends_with("consume")) {
-            (Some(rate), _) => format!("{} records/s", rate as u64),
-            (None, true) => "all written records".to_owned(),
-            (None, false) => "unthrottled".to_owned(),
-        };
-        section(&mut text, &format!("{}, {load}", plain(side)), "", &table);
-    }
-    limits(&mut text, run);
-    published(&mut text, run);
-    text
+    let tables = tables.into_iter();
+    tables.map(|(load, table)| (title(load), table)).collect()
+}
+
+fn title((side, rate): Load<'_>) -> String {
+    let load = match (rate, side.ends_with("consume")) {
+        (Some(rate), _) => format!("{} records/s", whole(rate)),
+        (None, true) => "all written records".to_owned(),
+        (None, false) => "unthrottled".to_owned(),
+    };
+    format!("{}, {load}", plain(side))
 }
 
 fn load<'a>(group: &Repetitions<'a>) -> Load<'a> {
@@ -65,7 +80,7 @@ fn load<'a>(group: &Repetitions<'a>) -> Load<'a> {
 }
 
 /// Returns the fields of one subject, or `None` without results.
-fn row(groups: &[Repetitions<'_>], own: &Repetitions<'_>, base: &str) -> Option<[String; 10]> {
+fn row(groups: &[Repetitions<'_>], own: &Repetitions<'_>, base: &str) -> Option<[String; 11]> {
     let by_repetition = |side: &Repetitions<'_>| -> Vec<(u64, f64)> {
         let rate = |it: &Cell| Some((it.repetition, *it.figures.get("records_per_s")?));
         side.valid().filter_map(rate).collect()
@@ -92,19 +107,26 @@ fn row(groups: &[Repetitions<'_>], own: &Repetitions<'_>, base: &str) -> Option<
     let low = rates.clone().fold(f64::INFINITY, f64::min);
     let high = rates.fold(0.0, f64::max);
     let mean = |name: &str| own.mean(|it| it.figures.get(name).copied());
-    let us = |name: &str| figure(mean(name).map(|ms| ms * 1e3), 0);
+    let us = |name: &str| mean(name).map_or_else(|| NONE.to_owned(), |ms| whole(ms * 1e3));
+    let per_s = whole(mean("records_per_s")?);
+    // A narrow terminal omits columns from the end.
     Some([
         plain(subject),
-        format!("{:.0} ({low:.0}..{high:.0})", mean("records_per_s")?),
+        per_s,
         ratio.unwrap_or_else(|| NONE.to_owned()),
+        figure(mean("cpu_s_per_gb"), 2),
         us("latency_mean_ms"),
+        us("latency_p99_ms"),
         us("latency_p50_ms"),
         us("latency_p95_ms"),
-        us("latency_p99_ms"),
         us("latency_p999_ms"),
-        figure(mean("cpu_s_per_gb"), 2),
         figure(mean("proxy_rss_mib"), 1),
+        format!("{} to {}", whole(low), whole(high)),
     ])
+}
+
+fn whole(value: f64) -> String {
+    format::count(value.round() as u64)
 }
 
 fn figure(value: Option<f64>, digits: usize) -> String {
@@ -153,7 +175,6 @@ fn plain(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).map(mark).collect()
 }
 
-const NONE: &str = "-";
 const RATE: &str = "rate_per_s";
 const TEXT_CHARS_MAX: usize = 1000;
 
@@ -220,21 +241,15 @@ mod tests {
             table.contains("\nv\n\nWarning: other  had  load\n"),
             "{table}"
         );
-        assert!(
-            table.contains("| ratio to direct, 95 % interval |"),
-            "{table}"
-        );
+        assert!(table.contains("| × direct [95 %] |"), "{table}");
         assert!(table.contains("## produce, unthrottled"), "{table}");
-        assert!(
-            table.contains("| direct | 95828 (80000..110000) | - | -"),
-            "{table}"
-        );
-        let mine = "| mine | 81933 (68400..94050) | 0.855 [0.855, 0.855] | - | - | - | - | - | \
-                    2.20 | 9.0 |";
+        assert!(table.contains("| direct | 95,828 | – | – |"), "{table}");
+        let mine = "| mine | 81,933 | 0.855 [0.855, 0.855] | 2.20 | – | – | – | – | – | 9.0 | \
+                    68,400 to 94,050 |";
         assert!(table.contains(mine), "{table}");
-        assert!(table.contains("## produce, 20000 records/s"), "{table}");
+        assert!(table.contains("## produce, 20,000 records/s"), "{table}");
         assert!(
-            table.contains("| - | - | - | 1234 | - | - | - |"),
+            table.contains("| direct | 20,000 | – | – | – | 1,234 | – | – | – | – |"),
             "{table}"
         );
     }

@@ -7,6 +7,14 @@ use crate::columns::Column;
 use crate::format::TimeUnit;
 use crate::table::{Field, ReportTable};
 use crate::view::{self, Level, RowStatus, SubjectRow};
+use crate::{overhead, sweep_table};
+
+/// Returns the tables of runs whose results are no levels of clients: sweeps and proxy overhead.
+pub(crate) fn special_tables(run: &Run) -> Vec<(String, ReportTable)> {
+    let sweeps = sweep_table::tables(run).into_iter();
+    let sweeps = sweeps.map(|(title, table)| (title.to_owned(), table));
+    sweeps.chain(overhead::tables(run)).collect()
+}
 
 /// Returns the results of all levels, as a block each. The first column has the text `at` of the
 /// level, the second one the subject.

@@ -79,6 +79,7 @@ impl RunData {
         let mut data = Self::without_logs(read_run(plain, |path| fs::read_to_string(path))?);
         let mut warnings = Vec::new();
         warnings.extend(distributions::read(dir, &mut data.run));
+        let mut missing = Vec::new();
         for cell in &mut data.run.cells {
             let Some(name) = cell.hlog_file.clone() else {
                 continue;
@@ -88,9 +89,13 @@ impl RunData {
                     use_raw_figures(cell, &log.stages, &mut warnings);
                     data.logs.insert(cell.id(), log);
                 }
+                Err(LogError::Read(name, error)) if error.kind() == io::ErrorKind::NotFound => {
+                    missing.push(name);
+                }
                 Err(error) => warnings.push(format!("{}: {error}", cell.id())),
             }
         }
+        warnings.extend(missing_logs(&missing));
         data.run.warnings.append(&mut warnings);
         Ok(data)
     }
@@ -123,6 +128,18 @@ impl RunData {
         let timeline = &self.logs.get(&cell.id())?.response;
         (!timeline.seconds.is_empty()).then_some(timeline)
     }
+}
+
+/// Returns one warning for all missing files: a run that was moved without them has hundreds.
+fn missing_logs(names: &[String]) -> Option<String> {
+    let (first, others) = names.split_first()?;
+    let others = match others.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    Some(format!(
+        "interval log {first}{others} not found: their percentile curves are missing"
+    ))
 }
 
 fn read_run(

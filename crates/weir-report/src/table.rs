@@ -5,6 +5,7 @@ use std::ops::Range;
 use maud::{Markup, Render, html};
 
 use crate::escape;
+use crate::format::NONE;
 use crate::text::{clip, length, paint, wrap};
 
 #[derive(Default)]
@@ -140,6 +141,22 @@ impl ReportTable {
             rows: rows.collect(),
             ..Self::default()
         }
+    }
+
+    /// Returns the columns that have values, without the last ones if lines would be longer than
+    /// `width`.
+    pub(crate) fn fitting(&self, width: usize) -> Self {
+        let widths = self.widths();
+        let has_value = |at: &usize| {
+            let mut fields = self.rows.iter().filter_map(|row| row.fields.get(*at));
+            fields.any(|field| field.text != NONE)
+        };
+        let mut end = 0;
+        let shown = (0..widths.len()).filter(has_value).take_while(|at| {
+            end += widths[*at] + 2;
+            end <= width + 2
+        });
+        self.select(self.numbers.start, &shown.collect::<Vec<_>>())
     }
 
     pub(crate) fn markdown(&self) -> String {

@@ -5,10 +5,10 @@ use weir_stats::run::{Run, ThresholdStatus};
 use crate::columns::{self, Column, NOT_ON_TERMINALS};
 use crate::escape::terminal;
 use crate::libraries::{self, LibraryReport};
+use crate::results;
 use crate::table::ReportTable;
 use crate::text::{length, paint, wrap};
 use crate::view::{self, Level};
-use crate::{results, sweep_table};
 
 /// Renders the summary for a terminal of `width` columns; narrow terminals omit the less important
 /// columns.
@@ -45,8 +45,8 @@ pub fn render_table(run: &Run, width: usize, color: bool) -> String {
         };
         out += &line(class, &format!("  {mark} "), &text);
     }
-    let sweeps = sweep_table::tables(run);
-    if sweeps.is_empty() && !run.cells.is_empty() {
+    let tables = results::special_tables(run);
+    if tables.is_empty() && !run.cells.is_empty() {
         let levels = view::levels(run);
         out += &table(run, &levels, width).text("", width, color);
         let unwanted = results::remarks(&levels, |row| row.unwanted());
@@ -59,8 +59,9 @@ pub fn render_table(run: &Run, width: usize, color: bool) -> String {
             out.extend(remarks.iter().map(|it| line("warn", lead, &text(it))));
         }
     }
-    for (title, table) in sweeps {
-        out += &format!("\n{title}\n{}", table.text("", width, color));
+    for (title, table) in tables {
+        let table = table.fitting(width).text("", width, color);
+        out += &format!("\n{title}\n{table}");
     }
     if let Some(compared) = LibraryReport::of(run) {
         libraries::terminal(&mut out, &compared, width, color);

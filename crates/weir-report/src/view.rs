@@ -374,14 +374,23 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the class and the words of the outcome. A run has passed only if a limit was checked.
-pub(crate) fn outcome(run: &Run) -> (&'static str, &'static str) {
-    match run.outcome {
-        RunOutcome::Complete if ThresholdCounts::of(&run.thresholds).passed > 0 => ("ok", "Passed"),
+pub(crate) fn outcome(run: &Run) -> (&'static str, String) {
+    let counts = ThresholdCounts::of(&run.thresholds);
+    let (class, words) = match run.outcome {
+        RunOutcome::Complete if counts.passed > 0 => ("ok", "Passed"),
         RunOutcome::Complete => ("ok", "Complete"),
-        RunOutcome::ThresholdFailed => ("bad", "Threshold failed"),
+        RunOutcome::ThresholdFailed => return ("bad", thresholds_failed(&counts)),
         RunOutcome::Incomplete => ("bad", "Incomplete comparison"),
         RunOutcome::Invalid => ("bad", "Invalid measurement"),
         RunOutcome::Interrupted => ("warn", "Interrupted"),
+    };
+    (class, words.to_owned())
+}
+
+fn thresholds_failed(counts: &ThresholdCounts) -> String {
+    match counts.passed + counts.failed {
+        0 | 1 => "Threshold failed".to_owned(),
+        checked => format!("{} of {checked} thresholds failed", counts.failed),
     }
 }
 

@@ -328,6 +328,13 @@ fn search_tables(formats: &Formats, root: Node<'_, '_>) -> Result<(), TestCaseEr
     Ok(())
 }
 
+/// Removes missing values: terminals omit columns that have none.
+fn with_values(rows: &[Vec<String>]) -> Vec<Vec<&String>> {
+    let rows = rows.iter();
+    rows.map(|row| row.iter().filter(|it| *it != "–").collect())
+        .collect()
+}
+
 /// The means of every cell, and the rate before the latency rises.
 fn sweep_tables(formats: &Formats, root: Node<'_, '_>) -> Result<(), TestCaseError> {
     let shown = without_empty_ends(page_rows(by_id(root, "results").unwrap()));
@@ -338,7 +345,7 @@ fn sweep_tables(formats: &Formats, root: Node<'_, '_>) -> Result<(), TestCaseErr
         fields.filter(|it| !it.is_empty()).collect()
     };
     let printed: Vec<Vec<String>> = printed.lines().skip(1).map(fields).collect();
-    prop_assert_eq!(&shown, &printed);
+    prop_assert_eq!(with_values(&shown), with_values(&printed));
     let run = &formats.json;
     for row in &shown {
         let cells: Vec<&Cell> = run
@@ -381,7 +388,7 @@ fn proxies_tables(formats: &Formats, root: Node<'_, '_>) -> Result<(), TestCaseE
     let mut rates = BTreeMap::new();
     for (row, listed) in shown.iter().zip(&listed) {
         prop_assert_eq!(&row[0], &listed[0]);
-        let rate: f64 = listed[1].split(' ').next().unwrap().parse().unwrap();
+        let rate: f64 = number(&listed[1]);
         prop_assert!(
             (number(&row[2]) - rate).abs() <= rate * 0.001 + 0.51,
             "{:?}",
@@ -389,7 +396,7 @@ fn proxies_tables(formats: &Formats, root: Node<'_, '_>) -> Result<(), TestCaseE
         );
         if row[0] != "direct" {
             prop_assert!(
-                (number(&row[3]) - number(&listed[8])).abs() < 0.051,
+                (number(&row[3]) - number(&listed[3])).abs() < 0.051,
                 "{:?}",
                 row
             );

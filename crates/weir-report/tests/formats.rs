@@ -36,7 +36,7 @@ fn only_report_colours_are_ansi_sequences() {
     let run = sample().run;
     assert!(!render_table(&run, 140, false).contains('\u{1b}'));
     let coloured = render_table(&run, 140, true);
-    assert!(coloured.contains("\u{1b}[31mTHRESHOLD FAILED\u{1b}[0m"));
+    assert!(coloured.contains("\u{1b}[31m1 OF 2 THRESHOLDS FAILED\u{1b}[0m"));
     assert!(!coloured.contains("\u{1b}[31m http"));
 }
 

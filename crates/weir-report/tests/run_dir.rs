@@ -81,7 +81,7 @@ fn missing_or_damaged_log_is_a_warning() {
     write_all(dir.path()).unwrap();
     let warnings = RunData::read(dir.path()).unwrap().run.warnings.join("\n");
     assert!(
-        warnings.contains("gateway-1000-1: cannot read gateway-1000-1.hlog"),
+        warnings.contains("interval log gateway-1000-1.hlog not found"),
         "{warnings}"
     );
     assert!(

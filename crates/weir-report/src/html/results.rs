@@ -5,13 +5,13 @@ use weir_stats::run::Run;
 
 use super::element::{Section, remarks};
 use crate::columns::{self, GROUPS};
+use crate::results;
 use crate::view::{self, Level, SubjectRow};
-use crate::{results, sweep_table};
 
 pub(crate) fn section(run: &Run, levels: &[Level<'_>]) -> Section {
-    let sweeps = sweep_table::tables(run);
-    if !sweeps.is_empty() {
-        let content = html! { @for (title, table) in &sweeps { h3 { (title) } (table) } };
+    let tables = results::special_tables(run);
+    if !tables.is_empty() {
+        let content = html! { @for (title, table) in &tables { h3 { (title) } (table) } };
         return Section::new("results", "Results", content);
     }
     let name = |column: &columns::Column| column.name.to_owned();
