@@ -160,6 +160,8 @@ pub struct CliOverrides {
     pub lightstreamer_conf: Option<PathBuf>,
     /// `--kafka-config` and `--kafka-property`, for all connections.
     pub kafka: ClientProperties,
+    /// Text of `gateway.toml` if there is no file: for `--topic`.
+    pub generated: Option<String>,
     /// `--kafka-reader`
     pub reader: Option<weir_kafka::ReaderChoice>,
 }
@@ -229,9 +231,13 @@ impl GatewayConfig {
         options: ParseOptions,
     ) -> Result<Self, GatewayError> {
         let (mut errors, mut notes) = (Vec::new(), Vec::new());
-        let raw = toml.map_or_else(|| Ok(RawFile::default()), read_toml);
-        let mut raw = or_default(raw, &mut errors);
         let file = toml.unwrap_or_else(|| Path::new("gateway.toml"));
+        let raw = match (toml, &overrides.generated) {
+            (Some(path), _) => read(path).and_then(|text| parse_toml(path, text)),
+            (None, Some(text)) => parse_toml(file, text.clone()),
+            (None, None) => Ok(RawFile::default()),
+        };
+        let mut raw = or_default(raw, &mut errors);
         let connections = read_connections(file, &raw.connection, options, &mut notes);
         let mut connections = or_default(connections, &mut errors);
         for connection in &connections {
@@ -518,8 +524,7 @@ fn read(path: &Path) -> Result<String, GatewayError> {
     })
 }
 
-fn read_toml(path: &Path) -> Result<RawFile, GatewayError> {
-    let text = read(path)?;
+fn parse_toml(path: &Path, text: String) -> Result<RawFile, GatewayError> {
     let raw: Result<RawFile, _> = toml::from_str(&text);
     let mut raw = raw.map_err(|error| {
         let (line, written) = line_of(&text, error.span().map_or(0, |span| span.start));

@@ -81,6 +81,9 @@ pub enum LoadError {
     /// No client could subscribe at the servers; the most frequent reason.
     #[error("no client could subscribe at {0}: {1}")]
     Unreachable(String, String),
+    /// Items of a server cannot be followed.
+    #[error("{0}: {1}")]
+    Tail(String, String),
     /// The operating system denied a resource for an operation.
     #[error("{0}: {1}")]
     System(&'static str, io::Error),

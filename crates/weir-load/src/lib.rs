@@ -23,6 +23,7 @@ mod registry;
 pub mod relay;
 pub mod sampler;
 pub mod stamp;
+pub mod tail;
 mod topic;
 pub mod units;
 pub mod value_schema;

@@ -28,6 +28,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod text;
+mod topic_sample;
 mod wildcard;
 
 pub use command::{COMMAND_FIELD, CommandEvent, CommandMode, KEY_FIELD, RowCommand};
@@ -54,4 +55,5 @@ pub use schema::{
     SchemaTable,
 };
 pub use text::{split_fields, split_items};
+pub use topic_sample::{KeyForm, SampledField, TopicSample, ValueForm};
 pub use weir_formats::error::PathFailure;

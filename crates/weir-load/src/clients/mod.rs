@@ -31,6 +31,7 @@ pub use diff_choice::DiffChoice;
 pub use items::{ClientShare, assign_keys};
 pub use options::{ClientProtocol, ClientsOptions, TlsTrust};
 pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
+pub(crate) use servers::resolve_server;
 
 /// Runs the clients until the coordinator or the schedule ends them, and reports over `link`.
 /// Returns the final summary.

@@ -31,12 +31,22 @@ pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers> {
         addresses: Vec::new(),
     };
     for server in (0..count).map(|n| &options.servers[(index + n * of) % count]) {
-        let (authority, address, secure) = resolve(server)?;
-        let tls = secure.then(|| server_tls(server, &authority, &options.tls));
+        let (authority, address) = resolve_server(server, &options.tls)?;
         servers.authorities.push(authority);
-        servers.addresses.push((address, tls.transpose()?));
+        servers.addresses.push(address);
     }
     Ok(servers)
+}
+
+/// Returns the authority of a URL for the `Host` header, its first address, and TLS for `wss`.
+pub(crate) fn resolve_server(
+    url: &str,
+    trust: &TlsTrust,
+) -> Result<(String, (SocketAddr, Option<ServerTls>))> {
+    let (authority, address, secure) = resolve(url)?;
+    let tls = secure.then(|| server_tls(url, &authority, trust));
+    let tls = tls.transpose()?;
+    Ok((authority, (address, tls)))
 }
 
 fn server_tls(server: &str, authority: &str, trust: &TlsTrust) -> Result<ServerTls> {

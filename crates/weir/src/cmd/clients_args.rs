@@ -9,11 +9,12 @@ use clap::Args;
 use weir_load::clients::scenario::{KeyPool, probe, probe_key};
 use weir_load::clients::simulator_file::SimulatorFile;
 use weir_load::clients::{
-    ClientProtocol, ClientShare, ClientsOptions, DiffChoice, Mode, Scenario, Subscribe, TlsTrust,
+    ClientProtocol, ClientShare, ClientsOptions, DiffChoice, Mode, Scenario, Subscribe,
 };
 use weir_load::units::{parse_count, parse_duration};
 
 use crate::cmd::load_common::ReceiverOutputArgs;
+use crate::cmd::trust_args::TrustArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -28,12 +29,8 @@ pub(crate) struct ClientsArgs {
         value_delimiter = ','
     )]
     url: Vec<String>,
-    /// PEM file with trusted CA certificates, for wss://
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    ca: Option<PathBuf>,
-    /// Skip the verification of server certificates (wss://); for measurements only
-    #[arg(long)]
-    insecure: bool,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Require WebSocket compression (permessage-deflate)
     ///
     /// A server that does not negotiate it is an error.
@@ -211,7 +208,7 @@ impl ClientsArgs {
         let options = ClientsOptions {
             servers,
             compression: self.compression,
-            tls: self.trust()?,
+            tls: self.trust.read()?,
             keys: self.key_names(&subscribe),
             kind: match self.floor {
                 true => ClientProtocol::Floor,
@@ -284,19 +281,6 @@ impl ClientsArgs {
             names => names.unwrap_or(subscribe.pool),
         };
         pool.names(self.keys.into(), self.extended_key)
-    }
-
-    fn trust(&self) -> anyhow::Result<TlsTrust> {
-        match &self.ca {
-            Some(path) => {
-                let pem = std::fs::read_to_string(path);
-                let name = path.display();
-                let pem = pem.with_context(|| format!("--ca \"{name}\": cannot read file"))?;
-                Ok(TlsTrust::CertificateAuthorities(pem))
-            }
-            None if self.insecure => Ok(TlsTrust::AnyCertificate),
-            None => Ok(TlsTrust::Unset),
-        }
     }
 }
 

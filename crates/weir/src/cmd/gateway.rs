@@ -1,4 +1,4 @@
-//! `weir gateway`: the commands `run`, `check`, `explain` and `sessions`.
+//! `weir gateway`: the commands `run`, `check`, `explain`, `tail` and `sessions`.
 
 mod admin_client;
 mod check;
@@ -6,11 +6,14 @@ mod config;
 mod explain;
 mod explain_access;
 mod explain_text;
+mod init;
 mod message_check;
 mod record_file;
 mod registry_check;
+mod sampling;
 mod sessions;
 mod table;
+mod tail;
 mod topic_check;
 
 use std::net::SocketAddr;
@@ -55,6 +58,20 @@ pub(crate) enum GatewayCommand {
     /// be delivered (with --item, to that item), otherwise 1.
     #[command(after_help = explain::AFTER_HELP)]
     Explain(explain::ExplainArgs),
+    /// Write a configuration and a web page for topics of a cluster
+    ///
+    /// Reads the newest records of each topic, shows what they have in common, and writes
+    /// gateway.toml with comments, and index.html that shows live values without any library.
+    #[command(after_help = init::AFTER_HELP)]
+    Init(init::InitArgs),
+    /// Show the values of items as they change
+    ///
+    /// Connects to a gateway like any client and prints a line per update until Ctrl-C, and * in
+    /// lines of the state at the start. When the connection is lost, it is opened again. The exit
+    /// code is 3 if the gateway cannot be reached, or refuses the session or the subscription, and
+    /// 130 if Ctrl-C ends the command before --count updates.
+    #[command(after_help = tail::AFTER_HELP)]
+    Tail(tail::TailArgs),
     /// List, trace and end the sessions of a running gateway
     ///
     /// The commands use the admin port with the token of [admin.sessions] in gateway.toml. The exit
@@ -67,6 +84,20 @@ pub(crate) enum GatewayCommand {
 pub(crate) struct GatewayRunArgs {
     #[command(flatten)]
     files: GatewayConfigArgs,
+    /// Topic to deliver without a configuration file; repeatable
+    ///
+    /// Items are TOPIC-[key=KEY], and TOPIC for all records. Fields are the members of JSON values,
+    /// or key and value if the newest records are no JSON objects. Clients get the last record of
+    /// an item at once. `weir gateway init` writes the same configuration to a file.
+    #[arg(
+        long = "topic",
+        value_name = "TOPIC",
+        conflicts_with_all = ["adapters", "config"]
+    )]
+    topics: Vec<String>,
+    /// Kafka bootstrap servers for --topic [default: from --kafka-config, else localhost:9092]
+    #[arg(long, value_name = "HOST:PORT", requires = "topics")]
+    bootstrap: Option<String>,
     /// Client address [default: 0.0.0.0:8080]; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
@@ -88,6 +119,8 @@ pub(crate) fn run(command: GatewayCommand) -> Result<Exit, Failure> {
         GatewayCommand::Run(args) => serve(&args),
         GatewayCommand::Check(args) => check::run(&args),
         GatewayCommand::Explain(args) => explain::run(&args),
+        GatewayCommand::Init(args) => init::run(&args),
+        GatewayCommand::Tail(args) => tail::run(&args),
         GatewayCommand::Sessions(command) => sessions::run(&command),
     }
 }
@@ -99,6 +132,10 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
         admin: args.admin,
         event_loops: args.event_loops,
         ..CliOverrides::default()
+    };
+    let overrides = CliOverrides {
+        generated: quick_start(args)?,
+        ..overrides
     };
     let config = load(&args.files, &overrides)?;
     for note in &config.notes {
@@ -124,6 +161,27 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
     tracing::info!(%addresses, admin = %format_args!("{scheme}://{admin}"), "gateway started");
     server::run(gateway, &signals, args.ready_file.as_deref())
 }
+
+/// Returns the configuration of `--topic`, and logs what the records have in common.
+fn quick_start(args: &GatewayRunArgs) -> Result<Option<String>, Failure> {
+    if args.topics.is_empty() {
+        return Ok(None);
+    }
+    let kafka = args.files.kafka_at(args.bootstrap.clone());
+    let samples = sampling::sample(&kafka, &args.topics)?;
+    for (index, sample) in samples.iter().enumerate() {
+        tracing::info!("{}", sampling::describe(sample));
+        let command = sampling::tail_command(sample, index, args.listen);
+        tracing::info!("to see values: {command}");
+    }
+    let connections = sampling::connections(&samples, &kafka.servers());
+    Ok(Some(format!("{QUICK_START_HEAD}{connections}")))
+}
+
+/// Settings of `--topic`: no other machine can connect until --listen is given, since there is no
+/// login.
+const QUICK_START_HEAD: &str =
+    "listen = \"127.0.0.1:8080\"\n[last_values]\nmemory_bytes = 268435456\n";
 
 impl Server for Gateway {
     fn is_ready(&self) -> bool {

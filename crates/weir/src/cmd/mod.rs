@@ -26,3 +26,4 @@ pub(crate) mod progress_block;
 pub(crate) mod proxy;
 mod server;
 pub(crate) mod terminal;
+pub(crate) mod trust_args;

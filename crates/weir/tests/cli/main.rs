@@ -3,6 +3,7 @@
 mod access;
 mod gateway;
 mod proxy;
+mod quick_start;
 mod registry;
 #[path = "../support/mod.rs"]
 mod support;

@@ -82,8 +82,9 @@ const CASES: [(&str, Run); 53] = [
 ];
 
 /// Cases about Weir's own pages, which run only with the browser SDK.
-const PAGES: [(&str, Run); 5] = [
+const PAGES: [(&str, Run); 6] = [
     ("example_page", pages::example),
+    ("init_page", pages::init),
     ("dashboard", pages::dashboard),
     ("proxy_dashboard", pages::proxy_dashboard),
     ("report", report_page::report),

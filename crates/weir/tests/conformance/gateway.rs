@@ -34,7 +34,7 @@ impl GatewayProcess {
     pub(crate) fn start(
         dir: &Path,
         name: &str,
-        adapters: &Path,
+        adapters: Option<&Path>,
         settings: Option<&Path>,
         listen: SocketAddr,
     ) -> Result<Self> {
@@ -49,13 +49,13 @@ impl GatewayProcess {
                 "2",
                 "--admin",
                 "127.0.0.1:0",
-                "--adapters",
             ])
-            .arg(adapters)
             .args(["--listen", &listen.to_string(), "--ready-file"])
             .arg(&ready_file);
-        if let Some(settings) = settings {
-            command.arg("--config").arg(settings);
+        for (option, file) in [("--adapters", adapters), ("--config", settings)] {
+            if let Some(file) = file {
+                command.arg(option).arg(file);
+            }
         }
         let child = command
             .stdin(Stdio::null())

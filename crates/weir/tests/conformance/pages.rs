@@ -10,9 +10,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
+use weir_kafka::{Admin, KafkaSettings};
 use weir_proxy::{CliOverrides, Proxy, ProxyConfig};
 
 use super::events::{DriverConfig, Subscription};
+use super::gateway::GatewayProcess;
 use super::page::Page;
 use super::test_env::{Case, LOOK, TEST_TIMEOUT, any_port};
 
@@ -69,6 +71,63 @@ pub(crate) fn example(case: &Case<'_>) -> Result<()> {
     let sockets = server.replace("http", "ws");
     // The SDK runs timers in a worker, which it creates from a text.
     page.finish(&[&base, &server, &sockets, "blob:"])
+}
+
+/// The page of `weir gateway init`, opened as a file, shows values of the topic's keys as they
+/// change.
+pub(crate) fn init(case: &Case<'_>) -> Result<()> {
+    const END: &str = "-init";
+    let kafka = KafkaSettings::plaintext(case.bootstrap());
+    Admin::connect(&kafka, TEST_TIMEOUT)?.create_topic(&case.topic(END), 2, 1, &[])?;
+    let send = |key: &str, price: &str| -> Result<()> {
+        let value = json!({ "price": price, "note": HOSTILE }).to_string();
+        case.send_to(END, Some(key), Some(&value))?;
+        case.flush()
+    };
+    for key in ["k1", "k2"] {
+        send(key, "1")?;
+    }
+    let written = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args([
+            "gateway",
+            "init",
+            "--bootstrap",
+            case.bootstrap(),
+            "--topic",
+        ])
+        .arg(case.topic(END))
+        .arg("--output")
+        .arg(case.dir())
+        .output()?;
+    ensure!(
+        written.status.success(),
+        "{}",
+        String::from_utf8_lossy(&written.stderr)
+    );
+    let config = case.dir().join("gateway.toml");
+    let gateway = GatewayProcess::start(case.dir(), "init", None, Some(&config), any_port())?;
+    let server = format!("ws://{}", gateway.address());
+    let site = format!("file://{}", case.dir().join("index.html").display());
+    let page = Page::open(case, &format!("{site}?gateway={server}"))?;
+    let rows = "[...document.querySelectorAll('#rows tr')]";
+    let cell = |key: &str, at: usize| {
+        let name = format!("[key={key}]");
+        format!(
+            "{rows}.find((row) => row.cells[0].textContent.endsWith({})).cells[{at}].textContent",
+            json!(name)
+        )
+    };
+    for key in ["k1", "k2"] {
+        page.until_is(&cell(key, 2), "1")?;
+    }
+    send("k2", "2.5")?;
+    page.until_is(&cell("k2", 2), "2.5")?;
+    page.until_is(&cell("k2", 1), HOSTILE)?;
+    page.until_is(&cell("k1", 2), "1")?;
+    let markup = page.evaluate(MARKUP)?;
+    ensure!(markup == 0, "{markup} elements from values");
+    views(case, &page)?;
+    page.finish(&[&site, &server])
 }
 
 /// A web server for a directory; stopped when dropped.

@@ -82,7 +82,7 @@ impl TestEnv {
         let producer = Producer::start(&config, Box::new(|_| {}))?;
         let adapters = dir.join("adapters.xml");
         fs::write(&adapters, filled_in(ADAPTERS, bootstrap, &topic))?;
-        let gateway = GatewayProcess::start(&dir, "gateway", &adapters, None, any_port())?;
+        let gateway = GatewayProcess::start(&dir, "gateway", Some(&adapters), None, any_port())?;
         Ok(Self {
             idle_drivers: IdleDrivers::default(),
             sdk,
@@ -104,8 +104,13 @@ impl TestEnv {
         let settings = self.dir.join("extended.toml");
         fs::write(&settings, EXTENDED_SETTINGS)?;
         let listen = any_port();
-        let gateway =
-            GatewayProcess::start(&self.dir, "extended", &adapters, Some(&settings), listen)?;
+        let gateway = GatewayProcess::start(
+            &self.dir,
+            "extended",
+            Some(&adapters),
+            Some(&settings),
+            listen,
+        )?;
         self.extended = Some(gateway);
         Ok(self)
     }
@@ -181,7 +186,7 @@ impl Case<'_> {
         let name = format!("gateway-{number}");
         let file = self.dir.join(format!("{name}.toml"));
         fs::write(&file, settings)?;
-        GatewayProcess::start(&self.dir, &name, adapters, Some(&file), listen)
+        GatewayProcess::start(&self.dir, &name, Some(adapters), Some(&file), listen)
     }
 
     /// Returns the connector configuration of [`Self::gateway`].
@@ -287,9 +292,14 @@ impl Case<'_> {
         self.send_to("-whole", key, value)
     }
 
+    /// Returns the topic with this name suffix.
+    pub(crate) fn topic(&self, end: &str) -> String {
+        format!("{}{end}", self.env.topic)
+    }
+
     /// Sends one record to the topic with this name suffix. [`Self::flush`] must follow.
     pub(crate) fn send_to(&self, end: &str, key: Option<&str>, value: Option<&str>) -> Result<()> {
-        let topic = &format!("{}{end}", self.env.topic);
+        let topic = &self.topic(end);
         let (key, value) = (key.map(str::as_bytes), value.map(str::as_bytes));
         let sent = self
             .env

@@ -6,13 +6,13 @@ use clap::{Args, ValueEnum};
 use weir_gateway::config::CliOverrides;
 use weir_gateway::{ClientProperties, GatewayConfig, GatewayError};
 use weir_kafka::ReaderChoice;
-use weir_load::kafka::KafkaPropertyArgs;
+use weir_load::kafka::{KafkaArgs, KafkaPropertyArgs};
 use weir_mapping::{Location, ParseOptions};
 
 #[derive(Debug, Args)]
 pub(super) struct GatewayConfigArgs {
     /// Configuration file of the connector (adapters.xml)
-    #[arg(long, value_name = "FILE", required_unless_present = "config")]
+    #[arg(long, value_name = "FILE")]
     pub(super) adapters: Option<PathBuf>,
     /// Configuration file of the gateway (gateway.toml, see docs/configuration.md)
     ///
@@ -38,6 +38,16 @@ pub(super) struct GatewayConfigArgs {
     kafka: KafkaPropertyArgs,
 }
 
+impl GatewayConfigArgs {
+    /// Returns the client properties with other servers.
+    pub(super) fn kafka_at(&self, bootstrap: Option<String>) -> KafkaArgs {
+        KafkaArgs {
+            bootstrap,
+            client: self.kafka.clone(),
+        }
+    }
+}
+
 /// Value of `--kafka-reader`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ReaderArg {
@@ -60,15 +70,17 @@ pub(super) fn load(
     files: &GatewayConfigArgs,
     overrides: &CliOverrides,
 ) -> Result<GatewayConfig, GatewayError> {
-    let mut kafka = files.kafka.read().map_err(|error| GatewayError::Config {
-        at: Location {
-            file: "command line".to_owned(),
-            line: None,
-            connection: None,
-        },
-        reason: error.to_string(),
-    })?;
-    if kafka.take_servers().is_some() {
+    let is_given = [&files.adapters, &files.config]
+        .iter()
+        .any(|file| file.is_some());
+    if !is_given && overrides.generated.is_none() {
+        let text = "no configuration: pass --adapters FILE or --config FILE; `weir gateway run \
+                    --topic TOPIC` needs none, `weir gateway init` writes one";
+        return Err(invalid(text.to_owned()));
+    }
+    let kafka = files.kafka.read();
+    let mut kafka = kafka.map_err(|error| invalid(error.to_string()))?;
+    if kafka.take_servers().is_some() && overrides.generated.is_none() {
         tracing::info!("bootstrap.servers of --kafka-config not used: each connection has its own");
     }
     let options = ParseOptions {
@@ -86,4 +98,15 @@ pub(super) fn load(
         &overrides,
         options,
     )
+}
+
+fn invalid(reason: String) -> GatewayError {
+    GatewayError::Config {
+        at: Location {
+            file: "command line".to_owned(),
+            line: None,
+            connection: None,
+        },
+        reason,
+    }
 }
