@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::plan::{Action, ArrayPlan, MapEntry, MapPlan, Plan, ProgramId};
+use super::quick::QuickKind;
 use super::schema::{AvroSchema, Span, TypeId, TypeKind};
 use super::skip::DEPTH_MAX;
 use crate::json::{NodeId, PathTree, ROOT};
@@ -255,7 +256,42 @@ impl Compiler<'_> {
                     self.skip(field.id, out);
                 }
             }
+            (TypeKind::Union(branches), _) => out.push(self.skip_union(id, branches)),
+            (TypeKind::Array(item), _) => out.push(match self.quick_kind(item) {
+                Some(QuickKind::Varint) => Action::SkipVarintsArray(id),
+                _ => Action::SkipValue(id),
+            }),
             _ => out.push(Action::SkipValue(id)),
+        }
+    }
+
+    fn skip_union(&self, id: TypeId, branches: Span) -> Action {
+        if let [first, second] = *self.schema.branches(branches) {
+            let null = self.schema.kind(second) == TypeKind::Null;
+            let (null_id, other) = if null {
+                (second, first)
+            } else {
+                (first, second)
+            };
+            if self.schema.kind(null_id) == TypeKind::Null
+                && let Some(kind) = self.quick_kind(other)
+            {
+                return Action::SkipNullable(id, null, kind);
+            }
+        }
+        Action::SkipValue(id)
+    }
+
+    fn quick_kind(&self, id: TypeId) -> Option<QuickKind> {
+        let of_type = self.schema.get(id);
+        match of_type.kind {
+            TypeKind::Int | TypeKind::Long | TypeKind::Enum(_) => Some(QuickKind::Varint),
+            TypeKind::Bytes | TypeKind::String => Some(QuickKind::Text),
+            _ if of_type.size.is_exact => {
+                let bytes = u8::try_from(of_type.size.min);
+                bytes.ok().map(QuickKind::Bytes)
+            }
+            _ => None,
         }
     }
 }

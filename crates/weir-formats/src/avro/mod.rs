@@ -11,6 +11,7 @@ mod error;
 mod extractor;
 mod parse;
 mod plan;
+mod quick;
 mod reader;
 mod schema;
 mod shape;

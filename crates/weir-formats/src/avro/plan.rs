@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::quick::QuickKind;
 use super::schema::{Span, TypeId, TypeKind};
 use crate::json::NodeId;
 
@@ -33,6 +34,11 @@ pub(super) enum Action {
     SkipVarints(u32),
     /// Skips a number of texts or byte strings.
     SkipTexts(u32),
+    /// Skips a union of the type. Null is its branch with the index of the `bool`, and the other
+    /// one is of the kind.
+    SkipNullable(TypeId, bool, QuickKind),
+    /// Skips an array of the type, whose items are integers.
+    SkipVarintsArray(TypeId),
     /// Skips a value by its type.
     SkipValue(TypeId),
     /// Records a value without parts, and moves behind it.

@@ -3,6 +3,7 @@
 use super::cursor::{Blocks, Cursor};
 use super::error::{AvroFault, FaultAt};
 use super::plan::{Action, ArrayPlan, MapPlan, Plan, ProgramId};
+use super::quick::{self, QuickKind};
 use super::schema::{AvroSchema, Span, TypeId, TypeKind};
 use super::skip::{DEPTH_MAX, map_blocks, skip, skip_items};
 use crate::json::{NodeId, PathTree};
@@ -47,38 +48,83 @@ pub(super) struct PlanRun<'a> {
 }
 
 impl PlanRun<'_> {
+    /// Runs a program from the position of the cursor, and moves it behind the last value.
     pub(super) fn run(&mut self, program: ProgramId) -> Result<(), FaultAt> {
-        let plan = self.plan;
-        for action in plan.program(program) {
-            match *action {
-                Action::SkipBytes(count) => drop(self.cursor.take(count.into())?),
-                Action::SkipVarints(count) => self.cursor.skip_varints(count.into())?,
-                Action::SkipTexts(count) => {
-                    for _ in 0..count {
-                        self.cursor.bytes()?;
-                    }
-                }
-                Action::SkipValue(id) => skip(self.schema, &mut self.cursor, id)?,
-                Action::TakeScalar(node, kind) => self.take(node, kind)?,
+        let bytes = self.cursor.bytes;
+        // Each action waits for the position that the last one has left. That is fast only in a
+        // register, which functions that are called by reference do not reach.
+        let mut rest = &bytes[self.cursor.at..];
+        for action in self.plan.program(program) {
+            let quick = match *action {
+                Action::SkipBytes(count) => rest.get(count as usize..),
+                Action::SkipVarints(count) => quick::skip_all(QuickKind::Varint, count, rest),
+                Action::SkipTexts(count) => quick::skip_all(QuickKind::Text, count, rest),
+                Action::SkipNullable(_, null, kind) => quick::skip_nullable(null, kind, rest),
+                Action::SkipVarintsArray(_) => quick::skip_varints_array(rest),
+                Action::TakeScalar(node, TypeKind::String) => self.take_text(node, rest),
                 Action::TakeComplex(node, id) => {
-                    let found = FoundValue::Complex(id, self.cursor.at as u32);
-                    self.set(node, found);
+                    let at = bytes.len() - rest.len();
+                    self.set(node, FoundValue::Complex(id, at as u32));
+                    Some(rest)
                 }
-                Action::EnterUnion(branches) => {
-                    let index = self.cursor.branch(branches.len)? as usize;
-                    let program = branches.of(&plan.branches)[index];
-                    match *plan.program(program) {
-                        // A nullable scalar.
-                        [Action::TakeScalar(node, kind)] => self.take(node, kind)?,
-                        _ => self.run(program)?,
-                    }
+                _ => None,
+            };
+            rest = match quick {
+                Some(rest) => rest,
+                None => {
+                    self.cursor.at = bytes.len() - rest.len();
+                    self.step(*action)?;
+                    &bytes[self.cursor.at..]
                 }
-                Action::EnterArray(array) => self.array(&plan.arrays[array as usize])?,
-                Action::EnterMap(map) => self.map(&plan.maps[map as usize])?,
-                Action::TooDeep => return Err(AvroFault::Depth(DEPTH_MAX).at(self.cursor.at)),
+            };
+        }
+        self.cursor.at = bytes.len() - rest.len();
+        Ok(())
+    }
+
+    /// Runs an action by the code for all values.
+    #[inline(never)]
+    fn step(&mut self, action: Action) -> Result<(), FaultAt> {
+        let plan = self.plan;
+        match action {
+            Action::SkipBytes(count) => drop(self.cursor.take(count.into())?),
+            Action::SkipVarints(count) => self.cursor.skip_varints(count.into())?,
+            Action::SkipTexts(count) => {
+                for _ in 0..count {
+                    self.cursor.bytes()?;
+                }
             }
+            Action::SkipNullable(id, ..) | Action::SkipVarintsArray(id) | Action::SkipValue(id) => {
+                skip(self.schema, &mut self.cursor, id)?;
+            }
+            Action::TakeScalar(node, kind) => self.take(node, kind)?,
+            // Reads nothing, so `run` has recorded it.
+            Action::TakeComplex(..) => {}
+            Action::EnterUnion(branches) => {
+                let index = self.cursor.branch(branches.len)? as usize;
+                let program = branches.of(&plan.branches)[index];
+                match *plan.program(program) {
+                    // A nullable scalar.
+                    [Action::TakeScalar(node, kind)] => self.take(node, kind)?,
+                    _ => self.run(program)?,
+                }
+            }
+            Action::EnterArray(array) => self.array(&plan.arrays[array as usize])?,
+            Action::EnterMap(map) => self.map(&plan.maps[map as usize])?,
+            Action::TooDeep => return Err(AvroFault::Depth(DEPTH_MAX).at(self.cursor.at)),
         }
         Ok(())
+    }
+
+    /// Records a text. Returns the bytes after it, or `None` if [`quick`] leaves it to other code.
+    #[inline(always)]
+    fn take_text<'b>(&mut self, node: NodeId, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        let (text, rest) = quick::text(bytes)?;
+        // The length of the record fits into 32 bits.
+        let end = self.cursor.bytes.len() - rest.len();
+        let found = FoundValue::Text((end - text.len()) as u32, end as u32);
+        self.set(node, found);
+        Some(rest)
     }
 
     #[inline]
@@ -89,8 +135,6 @@ impl PlanRun<'_> {
         };
     }
 
-    // Not inlined: most actions skip, and their loop shall be short.
-    #[inline(never)]
     fn take(&mut self, node: NodeId, kind: TypeKind) -> Result<(), FaultAt> {
         let found = self.scalar(kind)?;
         self.set(node, found);
