@@ -15,7 +15,7 @@ use super::wire::Wire;
 impl Clients {
     /// Records a new session.
     pub(super) fn audit_create(&mut self, wire: &mut impl Wire, key: SessionKey) {
-        self.audit_client(wire, key, (AuditEvent::Create, AuditOutcome::Allow), None);
+        self.audit_reason(wire, key, (AuditEvent::Create, AuditOutcome::Allow), None);
     }
 
     /// Records a client that gets no session.
@@ -44,12 +44,12 @@ impl Clients {
             None => AuditOutcome::Allow,
             Some(_) => AuditOutcome::Deny,
         };
-        self.audit_client(wire, key, (AuditEvent::Refresh, outcome), failure);
+        self.audit_reason(wire, key, (AuditEvent::Refresh, outcome), failure);
     }
 
     /// Records a subscription that ends because its rule does not apply any more.
     pub(super) fn audit_grant_lost(&mut self, wire: &mut impl Wire, key: SessionKey) {
-        self.audit_client(wire, key, (AuditEvent::GrantLost, AuditOutcome::Deny), None);
+        self.audit_reason(wire, key, (AuditEvent::GrantLost, AuditOutcome::Deny), None);
     }
 
     /// Records that a session ends with its rights; `reason` is a word.
@@ -60,7 +60,7 @@ impl Clients {
         event: AuditEvent,
         reason: &'static str,
     ) {
-        self.audit_client(wire, key, (event, AuditOutcome::Allow), Some(reason));
+        self.audit_reason(wire, key, (event, AuditOutcome::Allow), Some(reason));
     }
 
     /// Records a decision about a subscription; `code` is that of a refusal.
@@ -96,36 +96,22 @@ impl Clients {
         });
     }
 
-    /// Records an event of a session with the identity of its client.
-    fn audit_client(
+    /// Records an event of a session with its reason.
+    fn audit_reason(
         &mut self,
         wire: &mut impl Wire,
         key: SessionKey,
         event: (AuditEvent, AuditOutcome),
         reason: Option<&'static str>,
     ) {
-        if self.shared.audit.is_none() {
-            return;
-        }
-        let identity = self
-            .sessions
-            .get_mut(key)
-            .and_then(|entry| entry.identity());
-        let identity = identity.cloned();
-        self.audit(wire, key, event, |record| {
-            let record = match &identity {
-                Some(identity) => record.identity(identity),
-                None => record,
-            };
-            match reason {
-                Some(reason) => record.reason(reason),
-                None => record,
-            }
+        self.audit(wire, key, event, |record| match reason {
+            Some(reason) => record.reason(reason),
+            None => record,
         });
     }
 
-    /// Records an event of a session, with its handle and the client's address; `add` completes the
-    /// record. Costs one branch without an audit log.
+    /// Records an event of a session, with its handle and the client's identity and address; `add`
+    /// completes the record. Costs one branch without an audit log.
     pub(super) fn audit(
         &mut self,
         wire: &mut impl Wire,
@@ -141,6 +127,10 @@ impl Clients {
         };
         let handle = self.shared.handles.of(entry.core.id());
         let record = log.event(event, outcome).session(&handle);
+        let record = match entry.identity() {
+            Some(identity) => record.identity(identity),
+            None => record,
+        };
         let address = client_ip(wire, entry.conn);
         log.record(add(match address.is_empty() {
             true => record,

@@ -22,7 +22,7 @@ use super::transports;
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow cases come first; they mostly wait.
-const CASES: [(&str, Run); 53] = [
+const CASES: [(&str, Run); 54] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
@@ -49,6 +49,7 @@ const CASES: [(&str, Run); 53] = [
     ("unmatched_item", unmatched_item),
     ("unmapped_field", unmapped_field),
     ("message_refused", messages::refused),
+    ("message_delivered", messages::delivered),
     ("sdk_disconnect", sdk_disconnect),
     ("merge_live", modes::merge_live),
     ("merge_snapshot", modes::merge_snapshot),
@@ -92,13 +93,14 @@ const PAGES: [(&str, Run); 6] = [
 ];
 
 /// Cases of old releases: the core, and the differences between protocol versions.
-const OF_OLD: [&str; 14] = [
+const OF_OLD: [&str; 15] = [
     "recovery_ws_streaming",
     "restart_drain",
     "raw_live",
     "unsubscribe",
     "unmatched_item",
     "message_refused",
+    "message_delivered",
     "merge_live",
     "distinct_live",
     "ws_streaming",

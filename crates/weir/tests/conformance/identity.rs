@@ -20,14 +20,15 @@ use super::sdk::Sdk;
 use super::test_env::{Case, LOOK, TEST_TIMEOUT, any_port};
 
 /// Seconds until a token expires that must not expire during a case.
-const LONG_S: u64 = 3_600;
+pub(crate) const LONG_S: u64 = 3_600;
 /// Seconds until a token expires whose end a case waits for.
 const SHORT_S: u64 = 20;
 
 /// The provider of all cases, started by the first one.
 static PROVIDER: OnceLock<Result<IdentityProvider, String>> = OnceLock::new();
 
-fn new_issuer() -> Result<Issuer<'static>> {
+/// Returns an issuer of its own at the provider of all cases.
+pub(crate) fn new_issuer() -> Result<Issuer<'static>> {
     let start = || IdentityProvider::start(&mut |_| {}, &AtomicBool::new(false));
     let provider = PROVIDER.get_or_init(|| start().map_err(|error| error.to_string()));
     let provider = provider.as_ref().map_err(|error| anyhow!("{error}"))?;
@@ -35,7 +36,7 @@ fn new_issuer() -> Result<Issuer<'static>> {
 }
 
 /// Returns a configuration in which a client may see the items of its claim `keys`.
-fn settings(issuer: &Issuer<'_>, source: &str) -> String {
+pub(crate) fn settings(issuer: &Issuer<'_>, source: &str) -> String {
     format!(
         "[auth]\nskew = \"1s\"\nsources = [\"{source}\"]\n[[auth.issuer]]\nissuer = \"{}\"\n\
          audience = \"weir\"\nkeys = \"discovery\"\nalgorithms = [\"ES256\"]\n[[authorize]]\n\
@@ -45,7 +46,12 @@ fn settings(issuer: &Issuer<'_>, source: &str) -> String {
 }
 
 /// Returns a token for the item "a" of the case.
-fn token(case: &Case<'_>, issuer: &Issuer<'_>, user: &str, lifetime_s: u64) -> Result<String> {
+pub(crate) fn token(
+    case: &Case<'_>,
+    issuer: &Issuer<'_>,
+    user: &str,
+    lifetime_s: u64,
+) -> Result<String> {
     let claims = json!({ "keys": [case.key("a")] });
     let claims = claims.as_object().cloned().context("an object")?;
     Ok(issuer.token(&TokenClaims {

@@ -204,6 +204,14 @@ impl Case<'_> {
         &self.env.bootstrap
     }
 
+    /// Creates a topic of one partition for this case only, with settings. Returns its name.
+    pub(crate) fn create_topic(&self, name: &str, configs: &[(&str, &str)]) -> Result<String> {
+        let kafka = weir_kafka::KafkaSettings::plaintext(self.bootstrap());
+        let topic = format!("{}-{}-{name}", self.env.topic, self.name);
+        Admin::connect(&kafka, TEST_TIMEOUT)?.create_topic(&topic, 1, 1, configs)?;
+        Ok(topic)
+    }
+
     /// Creates an environment for this case only, with another broker.
     pub(crate) fn env_at(&self, bootstrap: &str) -> Result<TestEnv> {
         TestEnv::new(

@@ -36,8 +36,10 @@ impl Shard {
         let Some((key, messages, grant)) = self.clients.grant(key, message) else {
             if let Some(key) = key {
                 let denied = (AuditEvent::Message, AuditOutcome::Deny);
-                self.clients
-                    .audit(wire, key, denied, |record| record.reason("no_rule"));
+                let code = ControlCode::UNSUPPORTED.code();
+                self.clients.audit(wire, key, denied, |record| {
+                    record.reason("no_rule").code(code)
+                });
             }
             return self.refuse_message(wire, key, message, responses);
         };
