@@ -20,6 +20,7 @@ mod item_name;
 mod java_regex;
 mod mapping;
 mod payload;
+mod record_filter;
 mod record_part;
 mod record_view;
 mod schema;
@@ -49,6 +50,7 @@ pub use item_name::CanonicalItem;
 pub use mapping::documents::DecodedDocument;
 pub use mapping::explain::{Explanation, Extracted, NoItem, SourceOutcome};
 pub use mapping::{ItemNames, Mapping};
+pub use record_filter::{FilterValues, RecordFilterError};
 pub use record_view::RecordView;
 pub use schema::{
     KnownSchemas, Schema, SchemaError, SchemaId, SchemaKind, SchemaReference, SchemaState,

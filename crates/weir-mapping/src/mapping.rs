@@ -5,9 +5,10 @@ pub(crate) mod documents;
 pub(crate) mod explain;
 mod matched_topics;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use regex::bytes::Regex;
+use weir_formats::expression::Expression;
 use weir_formats::json::NodeId;
 use weir_formats::selector_value::SelectorValue;
 
@@ -18,8 +19,9 @@ use crate::error::{ExtractionError, ExtractionReason, ExtractionTarget};
 use crate::field_set::FieldSet;
 use crate::field_values::FieldValues;
 use crate::item_name::CanonicalItem;
-use crate::payload::{PathTrees, PayloadReader, WantedPaths};
-use crate::record_part::RecordPart;
+use crate::payload::{PartConfig, PathTrees, PayloadReader, WantedPaths};
+use crate::record_filter::{self, FilterValues, RecordFilterError, RecordFilters};
+use crate::record_part::{KeyAndValue, RecordPart};
 use crate::record_view::RecordView;
 use crate::schema::DocumentFormats;
 use crate::selector::{Selector, is_tombstone};
@@ -74,6 +76,10 @@ pub struct Mapping {
     patterns: Option<Vec<Regex>>,
     /// `field.*`
     wildcard: Option<Box<Wildcard>>,
+    /// Evaluators of keys and values.
+    parts: KeyAndValue<PartConfig>,
+    /// Expressions of item rules, which are known after the mapping.
+    filters: OnceLock<RecordFilters>,
 }
 
 /// Conversion of records into rows of mode COMMAND.
@@ -162,6 +168,7 @@ impl Mapping {
         item_paths: PathTrees,
         field_paths: PathTrees,
         wildcard: Option<(Arc<str>, MembersSelector)>,
+        parts: KeyAndValue<PartConfig>,
     ) -> Self {
         let mut schemas = Vec::new();
         for source in topics.iter().flat_map(|topic| &topic.sources) {
@@ -216,7 +223,39 @@ impl Mapping {
             field_paths,
             documents,
             wildcard,
+            parts,
+            filters: OnceLock::new(),
         }
+    }
+
+    /// Returns why records cannot be told apart by an expression.
+    pub fn check_record_filter(&self, expression: &Expression) -> Result<(), RecordFilterError> {
+        record_filter::check(expression, &self.parts)
+    }
+
+    /// Sets the expressions by whose values records are told apart, once. Absent ones and those
+    /// that [`Self::check_record_filter`] rejects have no value in any record.
+    pub fn set_record_filters(&self, expressions: &[Option<Expression>]) {
+        self.filters
+            .get_or_init(|| RecordFilters::new(expressions, &self.parts));
+    }
+
+    /// Prepares a buffer for the filters of the next record.
+    pub fn begin_filters(&self, values: &mut FilterValues) {
+        if let Some(filters) = self.filters.get() {
+            filters.begin(values);
+        }
+    }
+
+    /// Returns the value of a record for the expression at a position; `None` if it is absent, null
+    /// or not a single value.
+    pub fn filter_value<'a>(
+        &self,
+        position: usize,
+        record: &RecordView<'_>,
+        values: &'a mut FilterValues,
+    ) -> Option<&'a str> {
+        self.filters.get()?.value(position, record, values)
     }
 
     /// Returns `true` if the topics are patterns.

@@ -120,6 +120,7 @@ pub(super) fn compile(
         for_items,
         for_fields,
         wildcard,
+        parts.clone(),
     )
 }
 

@@ -27,8 +27,8 @@ pub struct DecodedDocument {
 impl Mapping {
     /// Returns `true` if records may name schemas of a registry that decoding needs.
     pub fn needs_registry(&self) -> bool {
-        let formats = [&self.documents.key, &self.documents.value];
-        let mut formats = formats.into_iter().flatten();
+        let parts = [RecordPart::Key, RecordPart::Value].into_iter();
+        let mut formats = parts.filter_map(|part| self.document(part));
         formats.any(|format| format.registered().is_some())
     }
 
@@ -36,7 +36,7 @@ impl Mapping {
     pub fn registered_parts(&self) -> Vec<String> {
         let parts = [RecordPart::Key, RecordPart::Value].into_iter();
         let registered = parts.filter(|part| {
-            let format = self.documents.of(*part).as_ref();
+            let format = self.document(*part);
             format.is_some_and(|format| matches!(format.schema, SchemaSource::Registry(..)))
         });
         registered.map(|part| part.to_string()).collect()
@@ -51,7 +51,7 @@ impl Mapping {
         [RecordPart::Key, RecordPart::Value]
             .into_iter()
             .find_map(|part| {
-                let format = self.documents.of(part).as_ref()?;
+                let format = self.document(part)?;
                 known.missing(format, part, record)
             })
     }
@@ -61,7 +61,7 @@ impl Mapping {
     pub fn decode(&self, record: &RecordView<'_>) -> Vec<DecodedDocument> {
         let parts = [RecordPart::Key, RecordPart::Value].into_iter();
         let decoded = parts.filter_map(|part| {
-            let format = self.documents.of(part).as_ref()?;
+            let format = self.document(part)?;
             if matches!(format.schema, SchemaSource::None) {
                 return None;
             }
@@ -73,6 +73,13 @@ impl Mapping {
             })
         });
         decoded.collect()
+    }
+
+    /// Returns the format of a part that an expression reads as a document.
+    fn document(&self, part: RecordPart) -> Option<&DocumentFormat> {
+        let filters = self.filters.get();
+        let of_filters = || filters?.documents.of(part).as_deref();
+        self.documents.of(part).as_deref().or_else(of_filters)
     }
 
     fn whole(

@@ -329,3 +329,55 @@ fn mapping_can_be_shared_between_threads() {
     shareable::<Mapping>();
     shareable::<ExtractionError>();
 }
+
+/// Returns the values of expressions for a record.
+fn filtered(mapping: &Mapping, record: &RecordView<'_>, count: usize) -> Vec<Option<String>> {
+    let mut values = FilterValues::default();
+    mapping.begin_filters(&mut values);
+    let mut value = |at| {
+        let found = mapping.filter_value(at, record, &mut values);
+        found.map(str::to_owned)
+    };
+    let first: Vec<_> = (0..count).map(&mut value).collect();
+    let again: Vec<_> = (0..count).map(value).collect();
+    assert_eq!(first, again);
+    first
+}
+
+#[test]
+fn filters_have_values_of_single_nodes_only() {
+    let mapping = mapping(&[
+        ("map.T.to", "news"),
+        ("field.value", "#{VALUE.text}"),
+        ("record.value.evaluator.type", "JSON"),
+    ]);
+    let texts = ["VALUE.tenant", "KEY", "VALUE.list", "HEADERS['h']", "KEY.a"];
+    let parsed: Vec<_> = texts.map(|text| Expression::parse(text).ok()).to_vec();
+    let checked = parsed.iter().flatten();
+    let checked: Vec<_> = checked
+        .map(|one| mapping.check_record_filter(one).is_ok())
+        .collect();
+    assert_eq!(checked, [true, true, true, true, false]);
+    let headers = Expression::parse("HEADERS").unwrap();
+    assert_eq!(
+        mapping.check_record_filter(&headers),
+        Err(RecordFilterError::NotScalar("HEADERS".to_owned()))
+    );
+    let of = |value| record(Some("k"), Some(value));
+    assert_eq!(filtered(&mapping, &of("{}"), 5), vec![None; 5], "not set");
+    mapping.set_record_filters(&parsed);
+    for (value, tenant) in [
+        (r#"{"tenant":"acme","list":[1]}"#, Some("acme")),
+        (r#"{"tenant":7}"#, Some("7")),
+        (r#"{"tenant":true}"#, Some("true")),
+        (r#"{"tenant":null}"#, None),
+        (r#"{"tenant":{"a":1}}"#, None),
+        (r#"{"other":1}"#, None),
+        ("not json", None),
+    ] {
+        let found = filtered(&mapping, &of(value), 5);
+        let expected = [tenant, Some("k"), None, Some("x"), None];
+        let expected = expected.map(|text| text.map(str::to_owned));
+        assert_eq!(found, expected, "{value}");
+    }
+}
