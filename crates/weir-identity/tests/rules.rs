@@ -10,7 +10,7 @@ use weir_identity::config::SessionRule;
 use weir_identity::config::{ItemRule, SnapshotRule};
 use weir_identity::rules::{
     Allowance, ConnectionFacts, Denial, GrantTable, ItemAccess, ItemRules, ItemShape, RuleFinding,
-    rule_findings,
+    explain_rules, rule_findings,
 };
 use weir_identity::{Claims, ItemMode, ItemModes};
 use weir_mapping::CanonicalItem;
@@ -388,7 +388,7 @@ fn rules_that_never_match_are_found() {
             "COMMAND needs the fields",
         ),
         (
-            "items=[\"news\"]\nwhere=\"VALUE.t = {claims.t}\"",
+            "items=[\"news\"]\nmodes=[\"MERGE\",\"COMMAND\"]\nwhere=\"VALUE.t = {claims.t}\"",
             "where may use KEY only",
         ),
     ];
@@ -412,13 +412,35 @@ fn rules_that_never_match_are_found() {
 }
 
 #[test]
-fn examples_have_one_finding() {
+fn examples_have_no_finding() {
     let rules = item_rules(EXAMPLES).unwrap();
-    let findings = rule_findings(&rules, &facts(), true);
-    let texts: Vec<_> = findings.iter().map(ToString::to_string).collect();
-    let expected =
-        "rule \"tenant news\": in mode COMMAND, where may use KEY only; leave the mode out";
-    assert_eq!(texts, [expected]);
+    assert_eq!(rule_findings(&rules, &facts(), true), []);
+}
+
+#[test]
+fn where_beyond_key_excludes_command_mode() {
+    let text = "[[authorize]]\nname=\"r\"\nitems=[\"news\"]\nwhere=\"VALUE.t = {claims.tenant}\"";
+    let rows = item_rules(text).unwrap();
+    let item = CanonicalItem::parse("news").unwrap();
+    let decide = |mode| {
+        let access = ItemAccess {
+            connection: 0,
+            mode,
+            fields: &[],
+            unfiltered: false,
+        };
+        let explained = explain_rules(&rows, &["feed"], &anna(), &item, &access).unwrap();
+        (explained.decision, explained.rules[0].reason.clone())
+    };
+    assert!(decide(ItemMode::Merge).0.is_ok());
+    let (decision, reason) = decide(ItemMode::Command);
+    assert_eq!(decision, Err(Denial::Mode));
+    assert!(reason.contains("may use KEY only"), "{reason}");
+    let mut only = facts();
+    only.iter_mut()
+        .for_each(|one| one.modes = [ItemMode::Command].into_iter().collect());
+    let findings = rule_findings(&rows, &only, true);
+    assert!(findings[0].to_string().contains("may use KEY only"));
 }
 
 #[test]
@@ -515,6 +537,7 @@ fn rule_text() -> impl Strategy<Value = String> {
     let limits = prop_oneof![
         4 => Just(""), 2 => Just("max_frequency=0.5\n"), 2 => Just("effect=\"deny\"\n"),
         1 => Just("where=\"KEY = {claims.a}\"\n"),
+        1 => Just("where=\"VALUE.x = {claims.a}\"\n"),
     ];
     let items = prop::collection::vec(pattern(), 1..3);
     (when, modes, fields, connection, limits, items).prop_map(

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_formats::expression::Expression;
+use weir_formats::expression::{Expression, Root};
 
 use super::duration::parse_ms;
 use super::error::RuleConfigError;
@@ -143,6 +143,15 @@ impl ItemRule {
     pub fn parse_all(raw: &[RawAuthorize]) -> Result<Vec<Self>, RuleConfigError> {
         check_names(raw.iter().map(|rule| &*rule.name), RULES_MAX)?;
         raw.iter().map(Self::new).collect()
+    }
+
+    /// Returns the modes in which the rule can allow anything. In mode COMMAND, `where` may use the
+    /// key only: a row that changed its class would never be deleted in the former one.
+    pub fn usable_modes(&self) -> ItemModes {
+        let filter = self.filter.as_ref();
+        let is_fixed = filter.is_none_or(|filter| filter.expression.root() == Root::Key);
+        let is_usable = |mode: &ItemMode| is_fixed || *mode != ItemMode::Command;
+        self.modes.iter().filter(is_usable).collect()
     }
 
     fn new(raw: &RawAuthorize) -> Result<Self, RuleConfigError> {

@@ -1,7 +1,6 @@
 //! Rules that can never match, or never as intended.
 
 use thiserror::Error;
-use weir_formats::expression::Root;
 use weir_mapping::nearest;
 
 use crate::config::{Condition, ItemPattern, ItemRule, RuleEffect, ValuePattern};
@@ -185,9 +184,9 @@ fn check_modes(rule: &ItemRule, connections: &[&ConnectionFacts], findings: &mut
         let rule = rule.name.clone();
         findings.push(RuleFinding::Mode { rule, mode });
     }
-    let filter = rule.filter.as_ref();
-    let uses_value = filter.is_some_and(|filter| filter.expression.root() != Root::Key);
-    if uses_value && rule.modes.contains(ItemMode::Command) && has(ItemMode::Command) {
+    let lost = rule.usable_modes() != rule.modes && has(ItemMode::Command);
+    let has_other = rule.usable_modes().iter().any(has);
+    if lost && (named || !has_other) {
         let rule = rule.name.clone();
         findings.push(RuleFinding::CommandFilter { rule });
     }

@@ -7,9 +7,10 @@ use weir_mapping::CanonicalItem;
 use super::decision::{Allowance, Denial, ItemAccess, SubscriptionDenial};
 use super::grants::{GrantTable, Grants};
 use super::index::{ClaimSlot, RuleIndex};
-use super::record_class::RecordClass;
+use super::record_class::{RecordClass, place_of as filter_place};
 use crate::claims::{ClaimPath, Claims, TooManyValues};
 use crate::config::{ItemRule, RuleEffect, is_nameable};
+use crate::modes::ItemModes;
 
 /// The rules of a configuration, compiled. Without any rule, everything is allowed and the
 /// gateway does not ask.
@@ -30,8 +31,10 @@ struct CompiledRule {
     rule: ItemRule,
     /// Numbers of its connections, sorted; `None` for all.
     connections: Option<Box<[usize]>>,
-    /// Slot of the claim that selects records.
-    filter: Option<ClaimSlot>,
+    /// Slot of the claim that selects records, and position of the expression.
+    filter: Option<(ClaimSlot, u16)>,
+    /// Modes: those of the rule in which its `where` is possible.
+    modes: ItemModes,
     /// Conditions, as positions in `condition_paths`.
     condition_places: Box<[usize]>,
 }
@@ -42,13 +45,17 @@ impl ItemRules {
         let mut index = RuleIndex::new();
         let mut slots = Vec::new();
         let mut condition_paths = Vec::new();
-        let mut compiled = Vec::new();
+        let (mut compiled, mut selections) = (Vec::new(), Vec::new());
         for (number, rule) in (0..).zip(rules) {
             let mut slot = |path: &ClaimPath| place_of(&mut slots, path) as ClaimSlot;
             for pattern in &rule.items {
                 index.add(number, pattern, &mut slot);
             }
-            let filter = rule.filter.as_ref().map(|filter| slot(&filter.claim));
+            let filter = rule.filter.as_ref().map(|filter| {
+                let place = filter_place(&mut selections, &filter.expression);
+                // There are fewer rules than numbers.
+                (slot(&filter.claim), place as u16)
+            });
             let numbers = rule.connections.as_ref().map(|names| {
                 let all = connections.iter().enumerate();
                 let own = all.filter(|(_, name)| names.iter().any(|one| **one == ***name));
@@ -60,10 +67,14 @@ impl ItemRules {
                 connections: numbers,
                 filter,
                 condition_places: places.collect(),
+                modes: rule.usable_modes(),
                 rule,
             });
         }
-        let mut filter_slots: Vec<_> = compiled.iter().filter_map(|one| one.filter).collect();
+        let mut filter_slots: Vec<_> = compiled
+            .iter()
+            .filter_map(|one| Some(one.filter?.0))
+            .collect();
         filter_slots.sort_unstable();
         filter_slots.dedup();
         Self {
@@ -161,11 +172,11 @@ impl ItemRules {
             // A client without a value sees no record, so the rule is not for it.
             if one
                 .filter
-                .is_some_and(|slot| grants.values(slot).len() == 0)
+                .is_some_and(|(slot, _)| grants.values(slot).len() == 0)
             {
                 return;
             }
-            if !one.rule.modes.contains(access.mode) {
+            if !one.modes.contains(access.mode) {
                 if nearest != Denial::Field {
                     nearest = Denial::Mode;
                 }
@@ -187,9 +198,9 @@ impl ItemRules {
             rule: place,
             frequency_max: one.rule.frequency_max,
             snapshot: one.rule.snapshot,
-            records: one.filter.map(|slot| {
+            records: one.filter.map(|(slot, filter)| {
                 let values = grants.values(slot);
-                Arc::new(RecordClass::new(place, values))
+                Arc::new(RecordClass::new(filter, values))
             }),
         })
     }

@@ -114,6 +114,10 @@ fn obstacle(
     if !rule.modes.contains(access.mode) {
         return Ok(Some(format!("does not name mode {}", access.mode.as_str())));
     }
+    if !rule.usable_modes().contains(access.mode) {
+        let text = "cannot apply in mode COMMAND, where its where may use KEY only";
+        return Ok(Some(text.to_owned()));
+    }
     let Some(fields) = &rule.fields else {
         return Ok(None);
     };

@@ -18,4 +18,4 @@ pub use decision::{Allowance, Denial, ItemAccess, SubscriptionDenial};
 pub use explain::{RuleExplanation, RuleReason, explain_rules};
 pub use grants::{GrantTable, Grants};
 pub use message::{MessageGrant, MessageRights, shadowed_messages};
-pub use record_class::{RecordClass, RecordClassId, RecordClasses};
+pub use record_class::{RecordClass, RecordSelection};

@@ -1,31 +1,33 @@
 //! Classes of records: clients with equal values of a claim see the same records of a shared item.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use foldhash::{HashMap, HashMapExt};
+use weir_formats::expression::Expression;
+
+use crate::config::{ItemPattern, ItemRule};
 
 /// Values of a claim, sorted and distinct. Clients with equal classes share an item's state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RecordClass {
-    /// Position of the rule whose expression selects the records.
-    rule: usize,
+    /// Position of the expression whose value selects the records.
+    filter: u16,
     /// The values with commas between them, which no value contains.
     text: Box<str>,
 }
 
 impl RecordClass {
     /// Creates the class of values that are sorted, distinct and free of commas.
-    pub(super) fn new<'a>(rule: usize, values: impl Iterator<Item = &'a str>) -> Self {
+    pub(super) fn new<'a>(filter: u16, values: impl Iterator<Item = &'a str>) -> Self {
         let text = values.collect::<Vec<_>>().join(",").into();
-        Self { rule, text }
+        Self { filter, text }
     }
 
-    /// Returns the position of the rule.
-    pub fn rule(&self) -> usize {
-        self.rule
+    /// Returns the position of the expression, as in [`RecordSelection::of_connection`].
+    pub fn filter(&self) -> u16 {
+        self.filter
     }
 
-    /// Returns the text that distinguishes the class from others of the rule.
+    /// Returns the values with commas between them.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -46,107 +48,105 @@ impl RecordClass {
     }
 }
 
-/// Number of a class in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RecordClassId(u32);
-
-/// The classes of one item that clients use, by the values of records: one look-up per record.
-#[derive(Debug, Default)]
-pub struct RecordClasses {
-    by_value: HashMap<Box<str>, Vec<RecordClassId>>,
-    by_class: HashMap<Arc<RecordClass>, (RecordClassId, u32)>,
-    next_id: u32,
+/// An expression of rules with `where` in one Kafka connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordSelection {
+    /// The expression.
+    pub expression: Expression,
+    /// Prefixes of the items that it concerns; `None` for all items.
+    pub prefixes: Option<BTreeSet<Box<str>>>,
 }
 
-impl RecordClasses {
-    /// Creates an empty table.
-    pub fn new() -> Self {
-        Self {
-            by_value: HashMap::new(),
-            by_class: HashMap::new(),
-            next_id: 0,
-        }
-    }
-
-    /// Notes a client of a class.
-    pub fn acquire(&mut self, class: &Arc<RecordClass>) -> RecordClassId {
-        if let Some((id, users)) = self.by_class.get_mut(class) {
-            *users += 1;
-            return *id;
-        }
-        let id = RecordClassId(self.next_id);
-        self.next_id = self.next_id.wrapping_add(1);
-        self.by_class.insert(Arc::clone(class), (id, 1));
-        for value in class.values() {
-            self.by_value.entry(value.into()).or_default().push(id);
-        }
-        id
-    }
-
-    /// Notes that a client of a class is gone. Returns `true` if it was the last one.
-    pub fn release(&mut self, class: &RecordClass) -> bool {
-        let Some((id, users)) = self.by_class.get_mut(class) else {
-            return false;
-        };
-        *users -= 1;
-        if *users > 0 {
-            return false;
-        }
-        let id = *id;
-        self.by_class.remove(class);
-        for value in class.values() {
-            if let Some(ids) = self.by_value.get_mut(value) {
-                ids.retain(|one| *one != id);
-                if ids.is_empty() {
-                    self.by_value.remove(value);
-                }
+impl RecordSelection {
+    /// Returns the expressions of all rules, each once, with the items that they concern in a
+    /// connection. Positions are those of [`RecordClass::filter`].
+    pub fn of_connection(rules: &[ItemRule], connection: &str) -> Vec<Self> {
+        let mut found = Vec::new();
+        for rule in rules {
+            let Some(filter) = &rule.filter else { continue };
+            let place = place_of(&mut found, &filter.expression);
+            let named = rule.connections.as_ref();
+            if named.is_none_or(|names| names.iter().any(|name| **name == *connection)) {
+                rule.items.iter().for_each(|one| found[place].add(one));
             }
         }
-        true
+        found
     }
 
-    /// Returns the classes that a record with this value belongs to.
-    pub fn of_value(&self, value: &str) -> &[RecordClassId] {
-        self.by_value.get(value).map_or(&[], Vec::as_slice)
+    /// Returns `true` if the expression concerns an item with this prefix.
+    pub fn concerns(&self, prefix: &str) -> bool {
+        let own = self.prefixes.as_ref();
+        own.is_none_or(|prefixes| prefixes.contains(prefix))
     }
 
-    /// Returns `true` if no class is in use.
-    pub fn is_empty(&self) -> bool {
-        self.by_class.is_empty()
+    /// Returns `true` if the expression concerns any item.
+    pub fn is_used(&self) -> bool {
+        self.prefixes.as_ref().is_none_or(|own| !own.is_empty())
     }
+
+    fn add(&mut self, pattern: &ItemPattern) {
+        match (pattern, &mut self.prefixes) {
+            (ItemPattern::Any, own) => *own = None,
+            (_, None) => {}
+            (ItemPattern::AnyParameters(prefix), Some(own))
+            | (ItemPattern::Named { prefix, .. }, Some(own)) => {
+                own.insert(prefix.clone());
+            }
+        }
+    }
+}
+
+/// Returns the place of an expression, which is added if it is new.
+pub(super) fn place_of(found: &mut Vec<RecordSelection>, expression: &Expression) -> usize {
+    let place = found.iter().position(|one| one.expression == *expression);
+    place.unwrap_or_else(|| {
+        found.push(RecordSelection {
+            expression: expression.clone(),
+            prefixes: Some(BTreeSet::new()),
+        });
+        found.len() - 1
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-
-    fn class(values: &[&str]) -> Arc<RecordClass> {
-        Arc::new(RecordClass::new(0, values.iter().copied()))
-    }
-
-    #[test]
-    fn classes_are_found_by_value_until_released() {
-        let mut classes = RecordClasses::new();
-        let (acme, both) = (class(&["acme"]), class(&["acme", "zeta"]));
-        let acme_id = classes.acquire(&acme);
-        let both_id = classes.acquire(&both);
-        assert_eq!(classes.acquire(&class(&["acme"])), acme_id);
-        assert_eq!(classes.of_value("acme"), [acme_id, both_id]);
-        assert_eq!(classes.of_value("zeta"), [both_id]);
-        assert_eq!(classes.of_value("acme,zeta"), []);
-        assert!(!classes.release(&acme), "one client is left");
-        assert!(classes.release(&acme));
-        assert!(!classes.release(&acme), "unknown by then");
-        assert_eq!(classes.of_value("acme"), [both_id]);
-        assert!(classes.release(&both));
-        assert!(classes.is_empty() && classes.of_value("zeta").is_empty());
-    }
+    use crate::config::RawAuthorize;
 
     #[test]
     fn comma_in_record_belongs_to_no_class() {
-        let both = class(&["acme", "zeta"]);
+        let both = RecordClass::new(0, ["acme", "zeta"].into_iter());
         assert!(both.contains("zeta"));
         assert!(!both.contains("acme,zeta"));
         assert!(!both.contains(""));
+    }
+
+    #[test]
+    fn expressions_are_listed_once_with_their_items() {
+        let raw = r#"
+            a = { name = "a", items = ["news", "quote-[*]"], where = "VALUE.t = {claims.t}",
+                connection = "A" }
+            b = { name = "b", items = ["orders-[k=1]"], where = "VALUE.t = {claims.u}",
+                connection = ["A"] }
+            c = { name = "c", items = ["news"], where = "KEY = {claims.t}", connection = "B" }
+        "#;
+        let raw: BTreeMap<String, RawAuthorize> = toml::from_str(raw).unwrap();
+        let raw: Vec<_> = raw.into_values().collect();
+        let rules = ItemRule::parse_all(&raw).unwrap();
+        let of = |connection| RecordSelection::of_connection(&rules, connection);
+        let shown = |connection| -> Vec<_> {
+            let texts = of(connection).into_iter().map(|one| {
+                let prefixes = one.prefixes.iter().flatten().map(|text| &**text);
+                let prefixes: Vec<_> = prefixes.collect();
+                format!("{} {}", one.expression.text(), prefixes.join(" "))
+            });
+            texts.collect()
+        };
+        assert_eq!(shown("A"), ["VALUE.t news orders quote", "KEY "]);
+        assert_eq!(shown("B"), ["VALUE.t ", "KEY news"]);
+        assert!(!of("A")[1].is_used() && of("A")[0].concerns("quote"));
+        assert!(!of("A")[0].concerns("status"));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_identity::Claims;
 use weir_identity::config::{ItemPattern, ItemRule, RuleEffect, ValuePattern};
 use weir_identity::rules::ItemAccess;
+use weir_identity::{Claims, ItemMode};
 use weir_mapping::CanonicalItem;
 
 /// Decides without an index: every rule, condition and pattern in turn. Returns the position of the
@@ -56,7 +56,7 @@ pub(crate) fn naive(
     }
     let in_mode: Vec<_> = allow
         .iter()
-        .filter(|(_, rule)| rule.modes.contains(access.mode))
+        .filter(|(_, rule)| rule.modes.contains(access.mode) && is_possible(rule, access.mode))
         .collect();
     if in_mode.is_empty() {
         return Err(24);
@@ -69,6 +69,12 @@ pub(crate) fn naive(
         Some((_, rule)) if access.unfiltered && rule.frequency_max.is_some() => Err(26),
         Some((place, rule)) => Ok((*place, visible(rule, claims))),
     }
+}
+
+/// Returns `false` for mode COMMAND if a rule selects records by more than their keys.
+fn is_possible(rule: &ItemRule, mode: ItemMode) -> bool {
+    let filter = rule.filter.as_ref();
+    mode != ItemMode::Command || filter.is_none_or(|one| one.expression.text().starts_with("KEY"))
 }
 
 /// Returns the values of records that a rule lets a client see, `None` for all records. A value
