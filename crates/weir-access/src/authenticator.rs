@@ -7,7 +7,7 @@ use crossbeam_channel::Receiver;
 use weir_identity::config::{SessionRule, TokenSource};
 use weir_identity::keys::KeyAvailability;
 use weir_identity::keys::KeyRotation;
-use weir_identity::rules::{Allowance, Denial, GrantTable, Grants, ItemRules};
+use weir_identity::rules::{Allowance, Denial, GrantTable, Grants, ItemRules, RecordSelection};
 use weir_identity::token::{TokenCache, TokenError, TokenVerifier, VerifiedToken};
 use weir_identity::{
     Claims, Revocation, RevocationError, RevocationKey, Revocations, TooManyValues, UserIdentity,
@@ -371,6 +371,19 @@ impl Authenticator {
     /// Returns the item rules, if there are any.
     pub fn item_rules(&self) -> Option<&ItemRules> {
         self.item_rules.as_ref()
+    }
+
+    /// Returns the expressions by whose values rules tell the records of a Kafka connection apart;
+    /// none if no such rule applies to it.
+    pub fn record_selections(&self, connection: &str) -> Vec<RecordSelection> {
+        let rules: Vec<_> = self
+            .item_rules()
+            .map_or_else(Vec::new, |rules| rules.rules().cloned().collect());
+        let all = RecordSelection::of_connection(&rules, connection);
+        match all.iter().any(RecordSelection::is_used) {
+            true => all,
+            false => Vec::new(),
+        }
     }
 
     /// Returns `true` if tokens of this identity are revoked.

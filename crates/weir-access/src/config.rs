@@ -62,11 +62,6 @@ enum AccessErrorKind {
     Revocations,
     #[error("authorize: {0}")]
     Authorize(RuleConfigError),
-    #[error(
-        "authorize: rule \"{0}\": where is not supported yet; write a rule for an item template \
-         with a parameter instead"
-    )]
-    RecordFilter(String),
     #[error("session_rule: {0}")]
     SessionRule(RuleConfigError),
 }
@@ -115,7 +110,7 @@ impl AccessConfig {
         });
         Ok(Some(Self {
             keys: sources.collect::<Result<_, _>>()?,
-            item_rules: item_rules(authorize)?,
+            item_rules: rules(authorize, ItemRule::parse_all, AccessErrorKind::Authorize)?,
             session_rules: rules(
                 session_rule,
                 SessionRule::parse_all,
@@ -123,19 +118,6 @@ impl AccessConfig {
             )?,
             auth,
         }))
-    }
-}
-
-fn item_rules(raw: Vec<Spanned<RawAuthorize>>) -> Result<Vec<ItemRule>, AccessError> {
-    let spans: Vec<_> = raw.iter().map(Spanned::span).collect();
-    let rules = rules(raw, ItemRule::parse_all, AccessErrorKind::Authorize)?;
-    // Without the filter, a client would get records of others.
-    match rules.iter().position(|rule| rule.filter.is_some()) {
-        None => Ok(rules),
-        Some(place) => Err(AccessError {
-            span: spans.get(place).cloned(),
-            kind: AccessErrorKind::RecordFilter(rules[place].name.to_string()),
-        }),
     }
 }
 
@@ -207,9 +189,9 @@ mod tests {
                 "two rules",
             ),
             (
-                format!("{rule}where=\"VALUE.t = {{claims.t}}\""),
+                format!("{rule}where=\"VALUE.t\""),
                 1,
-                "not supported yet",
+                "there is no \" = {\"",
             ),
             (
                 format!("{rule}[[session_rule]]\nname=\"s\""),

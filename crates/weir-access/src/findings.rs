@@ -1,5 +1,6 @@
 //! Rules that can never match, or never as intended, given the Kafka connections.
 
+use weir_identity::config::{ItemPattern, ItemRule};
 use weir_identity::rules::{ConnectionFacts, ItemShape, rule_findings};
 use weir_identity::{ItemMode, ItemModes};
 use weir_mapping::{ConnectionConfig, SnapshotMode};
@@ -12,11 +13,42 @@ impl AccessConfig {
         let facts: Vec<_> = connections.iter().map(facts).collect();
         let has_claims = !self.auth.issuers.is_empty();
         let findings = rule_findings(&self.item_rules, &facts, has_claims);
-        let findings = findings
-            .iter()
-            .map(|finding| format!("authorize: {finding}"));
-        findings.collect()
+        let findings = findings.iter().map(ToString::to_string);
+        let filters = self.item_rules.iter().flat_map(|rule| {
+            let own = connections.iter().filter(|one| concerns(rule, one));
+            own.filter_map(|one| filter_fault(rule, one))
+        });
+        findings
+            .chain(filters)
+            .map(|text| format!("authorize: {text}"))
+            .collect()
     }
+}
+
+/// Returns `true` if a rule names a connection, and an item that it can have.
+fn concerns(rule: &ItemRule, connection: &ConnectionConfig) -> bool {
+    let named = rule.connections.as_ref();
+    let is_named = named.is_none_or(|names| names.iter().any(|name| **name == *connection.name));
+    let has = |wanted: &str| {
+        let mut shapes = connection.mapping.item_shapes();
+        shapes.any(|(prefix, _)| prefix == wanted)
+    };
+    let mut items = rule.items.iter();
+    is_named
+        && items.any(|pattern| match pattern {
+            ItemPattern::Any => true,
+            ItemPattern::AnyParameters(prefix) | ItemPattern::Named { prefix, .. } => has(prefix),
+        })
+}
+
+/// Returns why `where` of a rule selects no record of a connection.
+fn filter_fault(rule: &ItemRule, connection: &ConnectionConfig) -> Option<String> {
+    let expression = &rule.filter.as_ref()?.expression;
+    let error = connection.mapping.check_record_filter(expression).err()?;
+    let (rule, connection) = (&rule.name, &connection.name);
+    Some(format!(
+        "rule \"{rule}\": where selects no record of connection \"{connection}\": {error}"
+    ))
 }
 
 fn facts(connection: &ConnectionConfig) -> ConnectionFacts {

@@ -1,8 +1,10 @@
 //! Item rules at a subscription, and the limits that they set to it.
 
+use std::sync::Arc;
+
 use weir_identity::ItemMode;
 use weir_identity::config::SnapshotRule;
-use weir_identity::rules::{Denial, ItemAccess};
+use weir_identity::rules::{Denial, ItemAccess, RecordClass};
 use weir_mapping::CanonicalItem;
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
@@ -24,11 +26,13 @@ pub struct SubscriptionAccess<'a> {
 }
 
 /// Limits that item rules set to a subscription.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ItemLimits {
     /// Highest frequency, in updates per second and item.
     pub frequency_max: Option<f64>,
     snapshot: SnapshotRule,
+    /// Class of records of each item; empty if the client may see all records of all items.
+    records: Vec<Option<Arc<RecordClass>>>,
 }
 
 /// Code and text for the client.
@@ -46,6 +50,7 @@ impl Authenticator {
         let mut limits = ItemLimits {
             frequency_max: None,
             snapshot: SnapshotRule::Allowed,
+            records: Vec::new(),
         };
         let (Some(rules), Some(grants)) = (self.item_rules(), &access.grants) else {
             return Ok(limits);
@@ -57,12 +62,16 @@ impl Authenticator {
             // Mode RAW knows no limits.
             unfiltered: wanted.unfiltered || wanted.mode == Mode::Raw,
         };
-        for item in items {
+        for (position, item) in items.enumerate() {
             let decided = rules.decide(grants, item, &wanted);
             self.count_decision(&decided);
             let allowed = decided.map_err(denial)?;
             limits.frequency_max = lower(limits.frequency_max, allowed.frequency_max);
             limits.snapshot = tighter(limits.snapshot, allowed.snapshot);
+            if allowed.records.is_some() {
+                limits.records.resize(position, None);
+                limits.records.push(allowed.records);
+            }
         }
         Ok(limits)
     }
@@ -92,6 +101,16 @@ fn tighter(one: SnapshotRule, other: SnapshotRule) -> SnapshotRule {
 }
 
 impl ItemLimits {
+    /// Returns `true` if the client may see a class of records only of an item.
+    pub fn has_classes(&self) -> bool {
+        !self.records.is_empty()
+    }
+
+    /// Returns the class of records of the item at a position; `None` for all records.
+    pub fn class(&self, position: usize) -> Option<&RecordClass> {
+        self.records.get(position)?.as_deref()
+    }
+
     /// Returns the request with these limits.
     pub fn restrict<'a>(&self, add: &Add<'a>) -> Add<'a> {
         let mut add = add.clone();

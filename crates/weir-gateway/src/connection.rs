@@ -5,6 +5,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use weir_fanout::{ConnectionDiffs, Interest};
+use weir_identity::rules::RecordSelection;
 use weir_mapping::{ConnectionConfig, FailureKind, Threads};
 use weir_tlcp::diff::DiffOptions;
 
@@ -26,6 +27,8 @@ pub(crate) struct KafkaConnection {
     pub(crate) late: LateWindow,
     pub(crate) state: ConnectionState,
     pub(crate) schemas: SchemaCounters,
+    /// Expressions of item rules by whose values records are told apart.
+    pub(crate) record_selections: Vec<RecordSelection>,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +63,19 @@ impl KafkaConnection {
                 ..ConnectionState::default()
             },
             schemas: SchemaCounters::default(),
+            record_selections: Vec::new(),
         }
+    }
+
+    /// Sets the expressions of item rules by whose values records are told apart.
+    pub(crate) fn select_records(mut self, selections: Vec<RecordSelection>) -> Self {
+        if !selections.is_empty() {
+            let used = |one: &RecordSelection| one.is_used().then(|| one.expression.clone());
+            let expressions: Vec<_> = selections.iter().map(used).collect();
+            self.config.mapping.set_record_filters(&expressions);
+            self.record_selections = selections;
+        }
+        self
     }
 
     /// Sends a shard's interest to all workers; see [`InterestInbox::put`].

@@ -387,7 +387,11 @@ fn shard_context(
     let auth = access.map(|access| Arc::new(Authenticator::new(access, &names)));
     let connect = |((connection, cluster), registry): ((ConnectionConfig, Cluster), _)| {
         let diffs = config.diffs.of(&connection.name);
-        Arc::new(KafkaConnection::new(connection, cluster, registry, diffs))
+        let of_rules = auth
+            .as_ref()
+            .map(|auth| auth.record_selections(&connection.name));
+        let connection = KafkaConnection::new(connection, cluster, registry, diffs);
+        Arc::new(connection.select_records(of_rules.unwrap_or_default()))
     };
     let connections = std::mem::take(&mut config.connections).into_iter();
     let connections = connections.zip(std::mem::take(&mut config.clusters));

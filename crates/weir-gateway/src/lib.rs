@@ -8,6 +8,8 @@
 mod admin;
 mod admission;
 mod bounds;
+mod class_name;
+mod class_routes;
 mod cluster;
 pub mod compression;
 pub mod config;

@@ -27,6 +27,10 @@ pub struct GatewayLimits {
     /// a class if their subscriptions have the same number and fields; each class is encoded
     /// separately.
     pub frame_classes_per_item: usize,
+    /// Classes of records of one item in each event loop, default 10,000; 0: no limit. Clients
+    /// share a class if rules with `where` let them see the same records; each class has its own
+    /// state.
+    pub record_classes_per_item: usize,
     /// Bytes queued for a client that does not read, default 1 MiB: about a thousand updates of 1
     /// KB. The same amount may be queued as values. Further updates are conflated, dropped or, if
     /// the mode allows neither, lost and reported as lost.
@@ -110,6 +114,7 @@ impl Default for GatewayLimits {
             items_per_session: 20_000,
             fields_per_subscription: 2_000,
             frame_classes_per_item: 10_000,
+            record_classes_per_item: 10_000,
             queue_bytes: 1024 * 1024,
             recovery_bytes: 128 * 1024,
             recovery_ms: 20_000,

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use foldhash::HashMap;
@@ -13,6 +14,7 @@ use weir_fanout::{
 };
 use weir_mapping::{FieldSet, FrozenValues};
 
+use crate::class_routes::{ClassRoutes, ItemClasses};
 use crate::shard::ShardEvent;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +137,7 @@ impl Route {
 pub(crate) struct RoutingTable {
     /// Boxed routes: when a table of a million items grows, it moves 25 MB instead of 300 MB.
     items: HashMap<Arc<str>, Box<Route>>,
+    classes: ClassRoutes,
 }
 
 impl RoutingTable {
@@ -148,6 +151,11 @@ impl RoutingTable {
 
     pub(crate) fn route_mut(&mut self, name: &str) -> Option<&mut Route> {
         self.items.get_mut(name).map(Box::as_mut)
+    }
+
+    /// Returns the classes of an item's records in which shards are interested.
+    pub(crate) fn classes(&self, item: &str) -> Option<&ItemClasses> {
+        self.classes.of(item)
     }
 
     /// Returns stored rows and updates for a shard with a new interest in them; must be called
@@ -199,7 +207,13 @@ impl RoutingTable {
         } = interest;
         match change {
             InterestChange::Subscribe(interest) => {
-                let route = self.items.entry(name).or_default();
+                let route = match self.items.entry(name) {
+                    Entry::Occupied(route) => route.into_mut(),
+                    Entry::Vacant(place) => {
+                        self.classes.add(place.key());
+                        place.insert(Box::default())
+                    }
+                };
                 route.change(shard, Some(UpdateTarget { shard, interest }));
             }
             InterestChange::Unsubscribe(item) => {
@@ -212,6 +226,7 @@ impl RoutingTable {
                 route.change(shard, None);
                 if route.targets.is_empty() {
                     self.items.remove(&name);
+                    self.classes.remove(&name);
                     if shrinks(self.items.len(), self.items.capacity()) {
                         self.items.shrink_to(2 * self.items.len());
                     }

@@ -62,6 +62,7 @@ limits! {
     SubscriptionItems = "items_per_subscription";
     SubscriptionFields = "fields_per_subscription";
     FrameClasses = "frame_classes_per_item";
+    RecordClasses = "record_classes_per_item";
     AddressConnections = "per_address.connections";
     AddressSessions = "per_address.sessions";
     AddressSessionRate = "per_address.sessions_per_second";

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use foldhash::HashMap;
 use weir_mapping::{RecordView, RowCommand};
 
-use super::stored_record::StoredRecord;
+use super::stored_record::{RecordSource, StoredRecord};
 
 /// Memory overhead of each record of several, in bytes.
 const RECORD_BYTES: usize = 128;
@@ -62,12 +62,11 @@ pub(super) struct RecentRecords {
     bytes: usize,
 }
 
-/// Rows in the order of their first record.
+/// Rows by the number of their first record.
 #[derive(Debug, Default)]
 pub(super) struct RowRecords {
     rows: BTreeMap<u64, StoredRecord>,
     ages: HashMap<Box<str>, u64>,
-    next_age: u64,
     bytes: usize,
 }
 
@@ -92,19 +91,19 @@ impl ItemRecords {
     /// Stores a record; rows are stored only with their key.
     pub(super) fn put(
         &mut self,
-        topic: u32,
+        source: RecordSource,
         record: &RecordView<'_>,
         kept: StoredRecords,
         row: Option<RowOf<'_>>,
     ) {
         match (self, kept) {
-            (Self::Last(last), _) => last.fill(topic, record),
+            (Self::Last(last), _) => last.fill(source, record),
             (Self::Recent(recent), StoredRecords::Recent(most)) => {
-                recent.push(topic, record, most.max(1));
+                recent.push(source, record, most.max(1));
             }
             (Self::Rows(rows), _) => {
                 if let Some((key, command)) = row {
-                    rows.put(key, command, topic, record);
+                    rows.put(key, command, source, record);
                 }
             }
             (Self::Recent(_), _) => {}
@@ -120,18 +119,19 @@ impl ItemRecords {
         }
     }
 
-    /// Returns the records, oldest first; rows in the order of their first record.
-    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = &StoredRecord> + '_> {
+    /// Returns the records, oldest first, with their numbers; rows with those of their first record.
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = (u64, &StoredRecord)> + '_> {
+        let numbered = |record| (StoredRecord::order(record), record);
         match self {
-            Self::Last(record) => Box::new(std::iter::once(record)),
-            Self::Recent(recent) => Box::new(recent.records.iter()),
-            Self::Rows(rows) => Box::new(rows.rows.values()),
+            Self::Last(record) => Box::new(std::iter::once(numbered(record))),
+            Self::Recent(recent) => Box::new(recent.records.iter().map(numbered)),
+            Self::Rows(rows) => Box::new(rows.rows.iter().map(|(order, row)| (*order, row))),
         }
     }
 }
 
 impl RecentRecords {
-    fn push(&mut self, topic: u32, record: &RecordView<'_>, most: usize) {
+    fn push(&mut self, source: RecordSource, record: &RecordView<'_>, most: usize) {
         // The memory of the oldest record is reused.
         let oldest = match self.records.len() >= most {
             true => self.records.pop_front(),
@@ -139,14 +139,20 @@ impl RecentRecords {
         };
         self.bytes -= oldest.as_ref().map_or(0, |one| RECORD_BYTES + one.bytes());
         let mut stored = oldest.unwrap_or_default();
-        stored.fill(topic, record);
+        stored.fill(source, record);
         self.bytes += RECORD_BYTES + stored.bytes();
         self.records.push_back(stored);
     }
 }
 
 impl RowRecords {
-    fn put(&mut self, key: &str, command: RowCommand, topic: u32, record: &RecordView<'_>) {
+    fn put(
+        &mut self,
+        key: &str,
+        command: RowCommand,
+        source: RecordSource,
+        record: &RecordView<'_>,
+    ) {
         if command == RowCommand::Delete {
             if let Some((key, age)) = self.ages.remove_entry(key) {
                 let removed = self.rows.remove(&age).map_or(0, |row| row.bytes());
@@ -156,14 +162,13 @@ impl RowRecords {
         }
         if let Some(row) = self.ages.get(key).and_then(|age| self.rows.get_mut(age)) {
             self.bytes -= row.bytes();
-            row.fill(topic, record);
+            row.fill(source, record);
             self.bytes += row.bytes();
             return;
         }
-        let row = StoredRecord::of(topic, record);
+        let row = StoredRecord::of(source, record);
         self.bytes += ROW_BYTES + key.len() + row.bytes();
-        self.ages.insert(key.into(), self.next_age);
-        self.rows.insert(self.next_age, row);
-        self.next_age += 1;
+        self.ages.insert(key.into(), source.order);
+        self.rows.insert(source.order, row);
     }
 }

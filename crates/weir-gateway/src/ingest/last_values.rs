@@ -13,6 +13,8 @@ use lru_slab::LruSlab;
 use weir_mapping::RecordView;
 
 use super::item_records::{ItemRecords, RowOf, StoredRecords};
+use super::stored_record::RecordSource;
+use crate::class_name::single_names;
 
 /// Memory overhead per item in bytes, in addition to its name and records.
 const ENTRY_BYTES: usize = 192;
@@ -27,6 +29,8 @@ pub(super) struct LastValueStore {
     by_name: HashMap<Arc<str>, u32>,
     topics: Vec<Box<str>>,
     start: Instant,
+    /// Number of records stored so far.
+    stored: u64,
     /// Number of items evicted so far.
     pub(super) evicted: u64,
 }
@@ -55,6 +59,7 @@ impl LastValueStore {
             by_name: HashMap::default(),
             topics: Vec::new(),
             start,
+            stored: 0,
             evicted: 0,
         }
     }
@@ -76,7 +81,11 @@ impl LastValueStore {
         row: Option<RowOf<'_>>,
         now: Instant,
     ) {
-        let topic = self.topic(record.topic);
+        let source = RecordSource {
+            order: self.stored,
+            topic: self.topic(record.topic),
+        };
+        self.stored += 1;
         let updated_s = self.seconds(now);
         let slot = match self.by_name.get(name) {
             Some(slot) => *slot,
@@ -84,7 +93,7 @@ impl LastValueStore {
         };
         let entry = self.entries.get_mut(slot);
         self.bytes -= entry.bytes();
-        entry.records.put(topic, record, self.kept, row);
+        entry.records.put(source, record, self.kept, row);
         entry.updated_s = updated_s;
         let is_empty = entry.records.is_empty();
         self.bytes += entry.bytes();
@@ -120,16 +129,41 @@ impl LastValueStore {
         name: &str,
         reader: impl FnOnce(&RecordView<'_>) -> T,
     ) -> Option<T> {
-        let entry = self.entries.peek(*self.by_name.get(name)?);
-        let last = entry.records.iter().last()?;
+        let last = self
+            .entries_of(name)
+            .filter_map(|one| one.records.iter().last());
+        let (_, last) = last.max_by_key(|(order, _)| *order)?;
         Some(last.read(&self.topics, reader))
+    }
+
+    /// Returns `true` if records of an item are stored.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.entries_of(name).next().is_some()
+    }
+
+    /// Returns the entries that have the records of an item: several for a class of several values.
+    fn entries_of(&self, name: &str) -> impl Iterator<Item = &LastValueEntry> {
+        let slots = single_names(name).filter_map(|name| self.by_name.get(&*name));
+        slots.map(|slot| self.entries.peek(*slot))
     }
 
     /// Passes an item's records to `reader`, oldest first.
     pub(super) fn each(&self, name: &str, mut reader: impl FnMut(&RecordView<'_>)) {
-        if let Some(slot) = self.by_name.get(name) {
-            let records = self.entries.peek(*slot).records.iter();
-            records.for_each(|record| record.read(&self.topics, &mut reader));
+        let mut entries = self.entries_of(name);
+        let first = entries.next().into_iter();
+        let mut records: Vec<_> = first.flat_map(|one| one.records.iter()).collect();
+        let count = records.len();
+        records.extend(entries.flat_map(|one| one.records.iter()));
+        if records.len() > count {
+            records.sort_unstable_by_key(|(order, _)| *order);
+        }
+        let most = match self.kept {
+            StoredRecords::Recent(most) => most.max(1),
+            StoredRecords::Last | StoredRecords::Rows => usize::MAX,
+        };
+        let older = records.len().saturating_sub(most);
+        for (_, record) in &records[older..] {
+            record.read(&self.topics, &mut reader);
         }
     }
 

@@ -6,6 +6,7 @@ mod interest_inbox;
 mod item_records;
 mod last_values;
 mod late;
+mod record_classes;
 mod refusal_log;
 mod resume;
 mod schema_wait;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use weir_fanout::{HistoryBackfill, Interest, PastUpdate, RowBackfill};
 use weir_mapping::{
-    CommandEvent, CommandMode, ConnectionConfig, FieldSet, FieldValues, FrozenValues, ItemNames,
-    Mapping, RecordView, SnapshotMode,
+    CommandEvent, CommandMode, ConnectionConfig, FieldSet, FieldValues, FrozenValues, Mapping,
+    RecordView, SnapshotMode,
 };
 use weir_net::limited;
 
@@ -81,17 +81,16 @@ impl SnapshotMapping {
     }
 
     /// Stores a record whose fields were extracted to `values`.
-    pub(super) fn put(
+    pub(super) fn put<'n>(
         &self,
         last: &mut LastValueStore,
-        names: &ItemNames,
+        names: impl Iterator<Item = &'n str>,
         record: &RecordView<'_>,
         values: &FieldValues,
         now: Instant,
     ) {
         let row = self.row(values);
         if row.is_some() || self.row_fields.is_none() {
-            let names = names.iter();
             names.for_each(|name| last.put(name, record, row, now));
         }
     }

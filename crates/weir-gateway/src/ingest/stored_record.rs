@@ -5,9 +5,20 @@ use weir_mapping::RecordView;
 
 type RecordHeader<'a> = (&'a str, Option<&'a [u8]>);
 
+/// Origin of a record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RecordSource {
+    /// Number of the storing.
+    pub(super) order: u64,
+    /// Number of the topic.
+    pub(super) topic: u32,
+}
+
 /// A record that owns its bytes; its topic is a number.
 #[derive(Debug, Default)]
 pub(super) struct StoredRecord {
+    /// Number of the storing, which orders the records of several items.
+    order: u64,
     topic: u32,
     partition: i32,
     offset: i64,
@@ -20,10 +31,15 @@ pub(super) struct StoredRecord {
 }
 
 impl StoredRecord {
-    pub(super) fn of(topic: u32, record: &RecordView<'_>) -> Self {
+    pub(super) fn of(source: RecordSource, record: &RecordView<'_>) -> Self {
         let mut stored = Self::default();
-        stored.fill(topic, record);
+        stored.fill(source, record);
         stored
+    }
+
+    /// Returns the number of the storing.
+    pub(super) fn order(&self) -> u64 {
+        self.order
     }
 
     /// Returns the number of allocated bytes.
@@ -32,8 +48,9 @@ impl StoredRecord {
     }
 
     /// Replaces the record; its memory is reused.
-    pub(super) fn fill(&mut self, topic: u32, record: &RecordView<'_>) {
-        (self.topic, self.partition) = (topic, record.partition);
+    pub(super) fn fill(&mut self, source: RecordSource, record: &RecordView<'_>) {
+        (self.order, self.topic) = (source.order, source.topic);
+        self.partition = record.partition;
         (self.offset, self.timestamp_ms) = (record.offset, record.timestamp_ms);
         self.data.clear();
         self.headers.clear();

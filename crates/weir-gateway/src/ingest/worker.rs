@@ -18,9 +18,11 @@ use weir_net::limited;
 use super::item_records::StoreConfig;
 use super::last_values::LastValueStore;
 use super::late::PassedRecords;
+use super::record_classes::RecordClasses;
 use super::shard_senders::ShardSenders;
 use super::skips::Skips;
 use super::snapshot::SnapshotMapping;
+use crate::class_name::{ClassName, single_names};
 use crate::connection::KafkaConnection;
 use crate::counters::{WorkerCounters, add};
 use crate::routing::{CachedValues, Route, RoutingTable};
@@ -47,6 +49,8 @@ pub(super) struct Mapper {
     /// Present if the last records are snapshots.
     snapshot: Option<SnapshotMapping>,
     passed: Option<PassedRecords>,
+    /// Present if item rules tell records of an item apart.
+    classes: Option<RecordClasses>,
     skips: Skips,
     /// Time of the current batch.
     now: Instant,
@@ -71,6 +75,7 @@ impl Mapper {
         let new = || LastValueStore::new(store.kept, store.bytes, now);
         Self {
             snapshot: SnapshotMapping::of(&connection.config),
+            classes: RecordClasses::of(&connection),
             connection,
             number,
             index,
@@ -147,7 +152,8 @@ impl Mapper {
         let route = self.table.route(&interest.name);
         let targets = route.map_or(&[][..], |route| &route.targets);
         if targets.iter().all(|target| target.shard != interest.shard) {
-            add(&self.counters().late_records, passed.get(&interest.name));
+            let counts = single_names(&interest.name).map(|name| passed.get(&name));
+            add(&self.counters().late_records, counts.sum());
         }
     }
 
@@ -214,20 +220,23 @@ impl Mapper {
         if self.names.unnameable() > 0 {
             add(&counters.unnameable, self.names.unnameable() as u64);
         }
+        if let Some(classes) = &mut self.classes {
+            let all = self.last.is_some() || self.passed.is_some();
+            classes.find(&view, &self.names, (mapping, &self.table), all);
+        }
         if self.snapshot.is_some() {
             return self.on_snapshot_record(record, &view);
         }
         if let Some(last) = &mut self.last {
             let now = self.now;
-            let names = self.names.iter();
+            let names = stored_names(&self.names, self.classes.as_ref());
             names.for_each(|name| last.put(name, &view, None, now));
         }
         if let Some(passed) = &mut self.passed {
-            self.names.iter().for_each(|name| passed.note(name));
+            let names = stored_names(&self.names, self.classes.as_ref());
+            names.for_each(|name| passed.note(name));
         }
-        let names = self.names.iter();
-        let routes: SmallVec<[&Route; 4]> =
-            names.filter_map(|name| self.table.route(name)).collect();
+        let routes = routes(&self.table, &self.names, self.classes.as_ref());
         let Some(fields) = wanted(&routes) else {
             add(&counters.unrouted, 1);
             return;
@@ -261,10 +270,9 @@ impl Mapper {
             let in_a_row = &connection.workers[self.index].counters.undecodable_in_a_row;
             in_a_row.store(0, Ordering::Relaxed);
         }
-        snapshot.put(last, &self.names, view, &self.values, self.now);
-        let names = self.names.iter();
-        let routes: SmallVec<[&Route; 4]> =
-            names.filter_map(|name| self.table.route(name)).collect();
+        let names = stored_names(&self.names, self.classes.as_ref());
+        snapshot.put(last, names, view, &self.values, self.now);
+        let routes = routes(&self.table, &self.names, self.classes.as_ref());
         if routes.is_empty() {
             return add(&self.counters().unrouted, 1);
         }
@@ -278,8 +286,9 @@ impl Mapper {
             return;
         };
         let expired = snapshot.expire(last, &self.connection.config.name, self.now);
+        let ended = ended_snapshots(&expired, &self.table, last);
         add(&self.counters().snapshots_expired, expired.len() as u64);
-        for name in expired {
+        for name in ended {
             let Some(route) = self.table.route_mut(&name) else {
                 continue;
             };
@@ -360,6 +369,50 @@ impl Mapper {
             }
         }
     }
+}
+
+/// Returns the names with which a record is stored: of its items, and of its classes.
+fn stored_names<'a>(
+    names: &'a ItemNames,
+    classes: Option<&'a RecordClasses>,
+) -> impl Iterator<Item = &'a str> {
+    let classes = classes.into_iter().flat_map(RecordClasses::stored);
+    names.iter().chain(classes)
+}
+
+/// Returns the routes of a record: of its items, and of its classes.
+fn routes<'a>(
+    table: &'a RoutingTable,
+    names: &ItemNames,
+    classes: Option<&RecordClasses>,
+) -> SmallVec<[&'a Route; 4]> {
+    let classes = classes.into_iter().flat_map(RecordClasses::routed);
+    let names = names.iter().chain(classes);
+    names.filter_map(|name| table.route(name)).collect()
+}
+
+/// Returns the items whose snapshots have ended with stored records: those of the same name, and
+/// classes without any other stored record.
+fn ended_snapshots(
+    expired: &[Arc<str>],
+    table: &RoutingTable,
+    last: &LastValueStore,
+) -> Vec<Arc<str>> {
+    let mut ended = Vec::new();
+    for name in expired {
+        let Some(class) = ClassName::parse(name) else {
+            ended.push(Arc::clone(name));
+            continue;
+        };
+        let classes = table.classes(class.item);
+        let classes = classes.map_or(&[][..], |own| own.of_value(class.filter, class.values));
+        for name in classes {
+            if !last.has(name) && !ended.contains(name) {
+                ended.push(Arc::clone(name));
+            }
+        }
+    }
+    ended
 }
 
 /// Returns the union of the fields of all routes; `None` without routes.

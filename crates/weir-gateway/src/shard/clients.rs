@@ -16,6 +16,7 @@ use weir_tlcp::server::Subscription;
 
 use super::context::ShardContext;
 use super::drain::DrainSchedule;
+use super::item_classes::SubscribedClasses;
 use super::messages::PendingMessage;
 use super::session::Sessions;
 use super::session_writer::SessionWriter;
@@ -53,6 +54,7 @@ pub(super) struct Clients {
     pub(super) work: ItemWork,
     /// Client messages that wait for their result, with their shares of the memory.
     pub(super) pending_messages: Slab<(PendingMessage, InFlight)>,
+    pub(super) classes: SubscribedClasses,
     /// Numbers and bytes that admission counts for the subscriptions and items of this shard.
     pub(super) held: SubscriptionUsage,
 }
@@ -70,13 +72,15 @@ impl Clients {
             drain: None,
             work: ItemWork::default(),
             pending_messages: Slab::new(),
+            classes: SubscribedClasses::default(),
             held: SubscriptionUsage::default(),
         }
     }
 
     /// Reports an interest to the ingest workers. It is sent before `SUBOK`, so every record
     /// written after `SUBOK` is covered. `is_new` means that the shard had no interest in the item.
-    pub(super) fn report_interest(&self, item: ItemName, change: InterestChange, is_new: bool) {
+    pub(super) fn report_interest(&mut self, item: ItemName, change: InterestChange, is_new: bool) {
+        self.classes.note(&item, &change);
         let ((connection, name), shard) = (item, self.sessions.shard);
         let interest = Interest {
             name,

@@ -19,6 +19,7 @@ mod handler;
 mod handover;
 mod http;
 mod identify;
+mod item_classes;
 mod journal;
 mod lifecycle;
 mod messages;

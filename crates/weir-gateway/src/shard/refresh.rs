@@ -14,6 +14,7 @@ use super::responses::ResponseBatch;
 use super::state::Shard;
 use super::timers::KEYS_TIMEOUT;
 use super::wire::Wire;
+use crate::class_name::{ClassName, item_of};
 use weir_access::{AuthFailure, SubscriptionAccess};
 
 /// Sequence of the messages that renew a token.
@@ -142,9 +143,13 @@ impl Clients {
         let subscribed = &subscription.handle;
         let names = subscribed.slots.iter().flatten();
         let names = names.filter_map(|slot| self.items.name(slot.slot));
+        let classes: Vec<_> = names
+            .clone()
+            .map(|name| ClassName::parse(&name.1))
+            .collect();
         // Canonical names stay as they are.
         let items: Vec<_> = names
-            .filter_map(|name| CanonicalItem::parse(&name.1).ok())
+            .filter_map(|name| CanonicalItem::parse(item_of(&name.1)).ok())
             .collect();
         let fields: Vec<&str> = subscribed.schema.names().collect();
         let wanted = SubscriptionAccess {
@@ -153,8 +158,17 @@ impl Clients {
             fields: &fields,
             unfiltered: subscription.unfiltered,
         };
-        let decided = auth.decide(access, items.iter(), wanted);
-        decided.map(|limits| limits.frequency_max).map_err(|_| ())
+        let limits = auth.decide(access, items.iter(), wanted).map_err(|_| ())?;
+        let is_same = |(position, class): (usize, &Option<ClassName<'_>>)| {
+            let allowed = limits.class(position);
+            let allowed = allowed.map(|class| (class.filter(), class.as_str()));
+            allowed == class.map(|class| (class.filter, class.values))
+        };
+        // Other records than those that the client has got need another subscription.
+        match classes.iter().enumerate().all(is_same) {
+            true => Ok(limits.frequency_max),
+            false => Err(()),
+        }
     }
 
     /// Sets the highest frequency of a subscription, which may lower the frequency in effect.

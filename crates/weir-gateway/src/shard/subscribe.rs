@@ -42,12 +42,13 @@ impl Clients {
         }
         // Resolving names costs CPU time, even if they are refused.
         self.work.items += add.group.len() / TEXT_PER_ITEM;
-        let resolved = resolve(add, &self.shared)?;
+        let mut resolved = resolve(add, &self.shared)?;
         self.check_subscription(key, &resolved.items, &add.schema)?;
         let limits = self.authorize(key, add, &resolved)?;
         match limits {
             None => self.add_subscription(key, add, resolved, None, out),
             Some(limits) => {
+                self.select_records((key, &add.schema), &mut resolved.items, &limits)?;
                 let (add, most) = (limits.restrict(add), limits.frequency_max);
                 self.add_subscription(key, &add, resolved, most, out)
             }

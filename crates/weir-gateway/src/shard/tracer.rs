@@ -88,16 +88,18 @@ impl Tracer {
         record_ms: i64,
         deliveries: u64,
     ) {
-        let Some((connection, name)) = clients.items.name_of(item).cloned() else {
+        let Some(name) = clients.items.name_of(item).cloned() else {
             return;
         };
-        let connection = &clients.shared.connections[usize::from(connection)];
+        let connection = &clients.shared.connections[usize::from(name.0)];
         let connection = connection.config.name.as_str();
+        let (name, class) = clients.shared.shown(&name);
         let age_ms = age_ms(record_ms);
-        for trace in self.items.iter().filter(|trace| trace.name == name) {
+        for trace in self.items.iter().filter(|trace| *trace.name == *name) {
             let members = [
                 ("connection", connection.into()),
                 ("item", (*name).into()),
+                ("records", class.as_deref().into()),
                 ("deliveries", deliveries.into()),
                 ("age_ms", age_ms.clone()),
             ];
@@ -112,6 +114,7 @@ impl Tracer {
                 let members = [
                     ("connection", connection.into()),
                     ("item", (*name).into()),
+                    ("records", class.as_deref().into()),
                     ("notifications", new.into()),
                     ("age_ms", age_ms.clone()),
                 ];
@@ -131,7 +134,7 @@ impl Tracer {
 
     /// Reports what has changed in this iteration, and removes traces that have ended.
     pub(super) fn end_iteration(&mut self, clients: &mut Clients) {
-        let (sessions, items) = (&mut clients.sessions, &clients.items);
+        let sessions = &mut clients.sessions;
         self.sessions.retain_mut(|trace| {
             let open = sessions.get_mut(trace.key);
             match open {
@@ -143,8 +146,9 @@ impl Tracer {
         let connections = 0..clients.shared.connections.len() as u16;
         self.items.retain_mut(|trace| {
             let keys = connections.clone();
-            let keys = keys.filter_map(|one| items.find(&(one, trace.name.clone())));
-            let count = keys.filter_map(|key| items.subscribers(key)).sum();
+            let count = keys
+                .map(|one| clients.subscribers(&(one, Arc::clone(&trace.name))))
+                .sum();
             if trace.subscribers.replace(count) != Some(count) {
                 trace.sink.send("subscribers", [("count", count.into())]);
             }

@@ -101,6 +101,9 @@ pub(crate) struct SubscriptionRow {
     pub(crate) unfiltered: bool,
     pub(crate) max_frequency: Option<f64>,
     pub(crate) items: Vec<String>,
+    /// Records of each item that the client gets, `None` for all; absent if it gets all of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) records: Option<Vec<Option<String>>>,
 }
 
 /// Subject of a trace.

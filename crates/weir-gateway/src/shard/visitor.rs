@@ -131,10 +131,14 @@ impl Clients {
         (found, None)
     }
 
-    /// Returns the slots of the items with this name, one per Kafka connection at most.
+    /// Returns the slots of the items with this name: one per Kafka connection and class of records.
     fn item_slots(&self, name: &Arc<str>) -> Vec<u32> {
         let connections = 0..self.shared.connections.len() as u16;
-        let keys = connections.filter_map(|one| self.items.find(&(one, Arc::clone(name))));
+        let names = connections.map(|one| (one, Arc::clone(name)));
+        let keys = names.flat_map(|name| {
+            let names: Vec<_> = self.names_of(&name).collect();
+            names.into_iter().filter_map(|name| self.items.find(&name))
+        });
         keys.map(|key| key.slot).collect()
     }
 
@@ -187,7 +191,9 @@ impl Clients {
             }
             let slots = one.handle.slots.iter().flatten();
             let names = slots.filter_map(|slot| self.items.name_at(slot.slot));
-            let items: Vec<_> = names.take(left).map(|(_, name)| name.to_string()).collect();
+            let shown = names.take(left).map(|name| self.shared.shown(name));
+            let (items, records): (Vec<_>, Vec<_>) = shown.unzip();
+            let has_classes = records.iter().any(Option::is_some);
             truncated |= items.len() == left && one.handle.slots.len() > left;
             // A subscription without items counts as well.
             left -= items.len().max(1);
@@ -200,6 +206,7 @@ impl Clients {
                 unfiltered: one.unfiltered,
                 max_frequency: limit.and_then(|limit| limit.frequency),
                 items,
+                records: has_classes.then_some(records),
             });
         }
         Some(SessionDetails {

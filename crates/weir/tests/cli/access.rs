@@ -30,6 +30,19 @@ items = ["quote-[symbol=ACME]"]
 name = "public"
 items = ["status"]
 [[authorize]]
+name = "tenant news"
+items = ["news"]
+where = "HEADERS['tenant'] = {claims.tenant}"
+[[authorize]]
+name = "no scalar"
+items = ["news"]
+where = "VALUE.tenant = {claims.tenant}"
+[[authorize]]
+name = "rows of a value"
+items = ["news"]
+modes = ["MERGE", "COMMAND"]
+where = "VALUE = {claims.tenant}"
+[[authorize]]
 name = "misspelt"
 items = ["qoute-[symbol=*]"]
 
@@ -40,11 +53,12 @@ items = ["qoute-[symbol=*]"]
 "map.quotes.to" = "item-template.quote"
 "map.orders.to" = "item-template.orders"
 "map.status.to" = "status"
+"map.news.to" = "news"
 "field.symbol" = "#{KEY}"
 "field.last" = "#{VALUE}"
 "field.bid" = "#{VALUE}"
 "##;
-const ANNA: &str = r#"{"sub":"anna","accounts":["A1","A2"],"region":"EU","roles":["trader"]}"#;
+const ANNA: &str = r#"{"sub":"anna","tenant":["zeta","acme"],"accounts":["A1","A2"],"region":"EU","roles":["trader"]}"#;
 const BOB: &str = r#"{"sub":"bob","plan":"free"}"#;
 
 #[test]
@@ -106,16 +120,39 @@ fn explain_names_the_line_that_the_client_gets() {
         &path("gateway.toml"),
     ]);
     let stdout = text(&check.output().unwrap().stdout);
-    let finding =
-        "rule \"misspelt\": no item can match \"qoute-[symbol=*]\"; the nearest is \"quote\"";
-    let found = stdout.lines().find(|line| line.contains(finding));
-    let line = 1 + CONFIG
-        .lines()
-        .position(|line| line.contains("misspelt"))
-        .unwrap();
-    let place = format!("gateway.toml:{line}");
+    for (rule, finding) in [
+        (
+            "misspelt",
+            "no item can match \"qoute-[symbol=*]\"; the nearest is \"quote\"",
+        ),
+        (
+            "no scalar",
+            "where selects no record of connection \"feed\": found the invalid expression \
+             [VALUE.tenant] for scalar values",
+        ),
+        (
+            "rows of a value",
+            "in mode COMMAND, where may use KEY only; leave the mode out",
+        ),
+    ] {
+        let finding = format!("rule \"{rule}\": {finding}");
+        let found = stdout.lines().find(|line| line.contains(&finding));
+        let name = format!("\"{rule}\"");
+        let line = CONFIG.lines().position(|line| line.contains(&name));
+        let place = format!("gateway.toml:{}", 1 + line.unwrap());
+        assert!(
+            found.is_some_and(|found| found.contains(&place)),
+            "{rule}: {stdout}"
+        );
+    }
+    let mut explain = weir(&["gateway", "explain", "--config", &path("gateway.toml")]);
+    explain.args(["--claims", &path("anna"), "--item", "news"]);
+    let stdout = text(&explain.output().unwrap().stdout);
+    let records = "records: where HEADERS['tenant'] = acme, zeta\n";
+    assert!(stdout.contains(records), "{stdout}");
+    let stdout = text(&explain.arg("--json").output().unwrap().stdout);
     assert!(
-        found.is_some_and(|found| found.contains(&place)),
+        stdout.contains(r#""acme""#) && stdout.contains(r#""HEADERS['tenant']""#),
         "{stdout}"
     );
 }

@@ -521,6 +521,49 @@ fn new_token_renews_session_and_rights() {
     assert_eq!(env.env.sessions(), 0);
 }
 
+/// Items of which clients of a tenant get a class of records each.
+const CLASSES: &str = r#"
+[[authorize]]
+name = "staff"
+when = { role = "staff" }
+items = ["item-[*]"]
+[[authorize]]
+name = "tenants"
+items = ["item-[*]"]
+where = "VALUE.tenant = {claims.tenant}"
+"#;
+
+#[test]
+fn new_token_with_other_records_ends_subscription() {
+    let mut env = AccessEnv::new(&format!("{AUTH}{CLASSES}"));
+    let what = "LS_group=item-[key=x] item-[key=y]&LS_schema=a&LS_mode=MERGE";
+    let both = r#"{"tenant":["acme","zeta"]}"#;
+    for (number, claims, is_kept) in [
+        (1, r#"{"tenant":["zeta","acme","acme"]}"#, true),
+        (2, r#"{"tenant":["acme"]}"#, false),
+        (3, r#"{"tenant":"other"}"#, false),
+        (4, r#"{"tenant":["acme","zeta"],"role":"staff"}"#, false),
+        (5, "{}", false),
+    ] {
+        env.session(number, both);
+        assert_eq!(env.add(number, 1, what), "REQOK,1");
+        let token = env.token(claims);
+        let lines = env.refresh(number, 1, &token);
+        let ended = lines.contains(&"UNSUB,1".to_owned());
+        assert_eq!(ended, !is_kept, "{claims}: {lines:?}");
+    }
+    // All records are not a class either.
+    env.session(6, r#"{"role":"staff","tenant":"acme"}"#);
+    assert_eq!(env.add(6, 1, what), "REQOK,1");
+    let token = env.token(r#"{"tenant":"acme"}"#);
+    assert!(env.refresh(6, 1, &token).contains(&"UNSUB,1".to_owned()));
+    let item = (0, "item-[key=x]".into());
+    let count = |env: &AccessEnv| env.env.shard.clients.classes.of(&item).count();
+    assert_eq!(count(&env), 1, "only that of the first session");
+    env.ws(1, "control\r\nLS_reqId=2&LS_op=delete&LS_subId=1");
+    assert_eq!(count(&env), 0);
+}
+
 #[test]
 fn messages_without_identities_stay_refused() {
     let mut env = TestEnv::new(GatewayLimits::default());

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use weir_access::AccessConfig;
 use weir_gateway::GatewayConfig;
-use weir_identity::config::SnapshotRule;
+use weir_identity::config::{ItemRule, SnapshotRule};
 use weir_identity::rules::{ItemAccess, RuleExplanation, explain_rules};
 use weir_identity::{Claims, ItemMode, UserIdentity};
 use weir_mapping::{CanonicalItem, split_fields};
@@ -142,11 +142,8 @@ pub(super) fn run(
     let explained = explain_rules(&rules, &names, &client.claims, request.item, &item_access);
     let explained = explained.or_exit(Exit::Threshold)?;
     match request.json {
-        true => println!(
-            "{:#}",
-            to_json(&client, &rules_json(&explained), &explained)
-        ),
-        false => print(&client, &explained, rules.is_empty()),
+        true => println!("{:#}", to_json(&client, &rules, &explained)),
+        false => print(&client, &explained, &rules),
     }
     Ok(match rules.is_empty() || explained.decision.is_ok() {
         true => Exit::Success,
@@ -220,7 +217,18 @@ fn rules_json(explained: &RuleExplanation) -> Value {
     rules.collect()
 }
 
-fn to_json(client: &Client, rules: &Value, explained: &RuleExplanation) -> Value {
+/// Returns the expression and the values of the records that the client may see; `None` for all.
+fn records<'a>(
+    rules: &'a [ItemRule],
+    explained: &'a RuleExplanation,
+) -> Option<(&'a str, Vec<&'a str>)> {
+    let allowance = explained.decision.as_ref().ok()?;
+    let filter = rules.get(allowance.rule)?.filter.as_ref()?;
+    let values = allowance.records.as_ref()?.values().collect();
+    Some((filter.expression.text(), values))
+}
+
+fn to_json(client: &Client, rules: &[ItemRule], explained: &RuleExplanation) -> Value {
     let identity = client.identity.as_ref();
     let code = explained
         .decision
@@ -231,14 +239,16 @@ fn to_json(client: &Client, rules: &Value, explained: &RuleExplanation) -> Value
         "signature": if identity.is_some() { "verified" } else { "not checked" },
         "issuer": identity.map(|identity| identity.issuer().to_owned()),
         "user": identity.map(|identity| identity.user().to_owned()),
-        "rules": rules,
+        "rules": rules_json(explained),
+        "records": records(rules, explained)
+            .map(|(expression, values)| json!({ "where": expression, "values": values })),
         "allowed": explained.decision.is_ok(),
         "code": code,
         "client": client_line(explained),
     })
 }
 
-fn print(client: &Client, explained: &RuleExplanation, without_rules: bool) {
+fn print(client: &Client, explained: &RuleExplanation, rules: &[ItemRule]) {
     match &client.identity {
         Some(identity) => println!(
             "token: valid, user {} of {}",
@@ -247,7 +257,7 @@ fn print(client: &Client, explained: &RuleExplanation, without_rules: bool) {
         ),
         None => println!("claims: signature not checked"),
     }
-    if without_rules {
+    if rules.is_empty() {
         return println!("rules: none, all items are allowed");
     }
     for one in &explained.rules {
@@ -262,9 +272,10 @@ fn print(client: &Client, explained: &RuleExplanation, without_rules: bool) {
         if allowance.snapshot != SnapshotRule::Allowed {
             println!("snapshot: restricted");
         }
-        if allowance.records.is_some() {
-            println!("records: those that where selects");
-        }
+    }
+    if let Some((expression, values)) = records(rules, explained) {
+        let values = one_line(&values.join(", "));
+        println!("records: where {} = {values}", one_line(expression));
     }
     println!("client: {}", client_line(explained));
 }

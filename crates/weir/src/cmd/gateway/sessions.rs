@@ -281,8 +281,12 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
             text("mode"),
             text("connection")
         );
-        for item in one["items"].as_array().unwrap_or(&none) {
-            println!("  {}", one_line(item.as_str().unwrap_or_default()));
+        for (place, item) in one["items"].as_array().unwrap_or(&none).iter().enumerate() {
+            let item = one_line(item.as_str().unwrap_or_default());
+            match one["records"][place].as_str() {
+                Some(records) => println!("  {item}  where {}", one_line(records)),
+                None => println!("  {item}"),
+            }
         }
     }
     Ok(Exit::Success)
