@@ -254,14 +254,16 @@ impl Authenticator {
         let place = SessionRule::first(&self.session_rules, &client.claims)?;
         let rule = place.map(|place| &self.session_rules[place]);
         let (mut shares, mut replaced) = (Vec::new(), None);
+        // The user comes last: a session that has to end has lost its place, so nothing may reject
+        // the new one any more.
         for (owner, limits, end_oldest) in rule.into_iter().flat_map(|rule| {
             [
+                (UsageOwner::tenant(&client.identity), rule.per_tenant, false),
                 (
                     UsageOwner::user(&client.identity),
                     rule.per_user,
                     rule.end_oldest,
                 ),
-                (UsageOwner::tenant(&client.identity), rule.per_tenant, false),
             ]
         }) {
             if let Some(owner) = owner.filter(|_| !limits.is_unlimited()) {

@@ -60,6 +60,11 @@ impl SafeUrl {
         }
     }
 
+    /// Returns `true` if the URL uses HTTPS, `false` for HTTP on the loopback interface.
+    pub(crate) fn is_https(&self) -> bool {
+        self.0.starts_with("https://")
+    }
+
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -165,8 +165,7 @@ impl Mapping {
         fields: Vec<NamedSelector>,
         options: FieldOptions,
         command_mode: CommandMode,
-        item_paths: PathTrees,
-        field_paths: PathTrees,
+        (item_paths, field_paths): (PathTrees, PathTrees),
         wildcard: Option<(Arc<str>, MembersSelector)>,
         parts: KeyAndValue<PartConfig>,
     ) -> Self {

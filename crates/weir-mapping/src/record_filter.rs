@@ -94,7 +94,7 @@ impl RecordFilters {
             let start = text.len();
             let selector = self.selectors.get(position)?.as_ref()?;
             let found = selector.append(record, false, payloads, text);
-            (found == Ok(SelectorValue::Text)).then(|| start..text.len())
+            (found == Ok(SelectorValue::Text)).then_some(start..text.len())
         });
         text.get(range.clone()?)
     }

@@ -9,23 +9,38 @@ use weir_net::lock;
 /// Users who may send within two seconds; the messages of others are refused.
 const USERS_MAX: usize = 65_536;
 
+/// Least time between two searches for users who have not sent for long, so that the messages of
+/// users without a place cost little.
+const SEARCH_INTERVAL_MS: u64 = 1_000;
+
 /// Issuer and user.
 type UserName = (Box<str>, Box<str>);
 
 /// Rate limit of each user. Anonymous clients share one.
 #[derive(Debug, Default)]
 pub(super) struct UserRates {
-    buckets: Mutex<HashMap<UserName, RateBucket>>,
+    table: Mutex<UserTable>,
+}
+
+#[derive(Debug, Default)]
+struct UserTable {
+    buckets: HashMap<UserName, RateBucket>,
+    /// Time of the next search.
+    search_ms: u64,
 }
 
 impl UserRates {
     /// Takes one message of a user; returns `false` if the rate is exceeded.
     pub(super) fn take(&self, issuer: &str, user: &str, rate: f32, now_ms: u64) -> bool {
-        let mut buckets = lock(&self.buckets);
+        let mut table = lock(&self.table);
+        let UserTable { buckets, search_ms } = &mut *table;
         let name = (issuer.into(), user.into());
         if !buckets.contains_key(&name) && buckets.len() >= USERS_MAX {
-            // A full bucket has no memory of its user.
-            buckets.retain(|_, bucket| !bucket.is_full(rate, now_ms));
+            if now_ms >= *search_ms {
+                *search_ms = now_ms + SEARCH_INTERVAL_MS;
+                // A full bucket has no memory of its user.
+                buckets.retain(|_, bucket| !bucket.is_full(rate, now_ms));
+            }
             if buckets.len() >= USERS_MAX {
                 return false;
             }
@@ -52,7 +67,11 @@ mod tests {
             assert!(rates.take("i", &number.to_string(), 2.0, 0));
         }
         assert_eq!(taken("c", 0), 0, "no space");
-        assert_eq!(taken("c", 60_000), 10);
-        assert_eq!(lock(&rates.buckets).len(), 1);
+        let len = || lock(&rates.table).buckets.len();
+        // Most users have not sent for long, but a search costs too much for each message.
+        assert_eq!((taken("c", SEARCH_INTERVAL_MS - 1), len()), (0, USERS_MAX));
+        assert_eq!(taken("c", SEARCH_INTERVAL_MS), 10);
+        // The other two had sent more than one message.
+        assert_eq!(len(), 3);
     }
 }

@@ -1,6 +1,6 @@
 //! Credentials of connections, and requests that wait for the keys of their tokens.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,6 +18,9 @@ pub(super) const WAIT_MS: u64 = 2_000;
 /// Requests of one shard that wait; further ones are to be repeated later.
 pub(super) const WAITING_MAX: usize = 500;
 
+/// Waiting requests that one iteration judges: a signature takes about 50 µs.
+pub(super) const RETRIES_PER_ITERATION: usize = 25;
+
 /// A verified client; `None` if clients are not identified.
 pub(super) type Client = Option<Arc<VerifiedToken>>;
 
@@ -28,6 +31,17 @@ pub(super) struct ClientCredentials {
     pub(super) waiting: HashMap<ConnId, WaitingCreate>,
     /// By session.
     pub(super) refreshes: HashMap<SessionKey, WaitingRefresh>,
+    /// Waiting requests to be judged again.
+    retries: VecDeque<WaitingRequest>,
+    /// The keys have changed since [`Self::retries`] was filled.
+    has_news: bool,
+}
+
+/// A waiting request.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum WaitingRequest {
+    Create(ConnId),
+    Refresh(SessionKey),
 }
 
 /// A `create_session` request whose token may be valid with the next keys.
@@ -52,6 +66,27 @@ impl ClientCredentials {
     /// Removes the credentials of a connection.
     pub(super) fn remove(&mut self, conn: ConnId) -> Option<Box<ConnectionCredentials>> {
         self.by_connection.remove(&conn)
+    }
+
+    /// Has all waiting requests judged again.
+    pub(super) fn keys_changed(&mut self) {
+        self.has_news = true;
+    }
+
+    /// Returns the next waiting request to be judged again. Each one has its turn before another
+    /// change of keys applies.
+    pub(super) fn next_retry(&mut self) -> Option<WaitingRequest> {
+        if self.retries.is_empty() && std::mem::take(&mut self.has_news) {
+            let creates = self.waiting.keys().copied().map(WaitingRequest::Create);
+            let refreshes = self.refreshes.keys().copied().map(WaitingRequest::Refresh);
+            self.retries.extend(creates.chain(refreshes));
+        }
+        self.retries.pop_front()
+    }
+
+    /// Returns `true` if waiting requests are to be judged again.
+    pub(super) fn has_retries(&self) -> bool {
+        !self.retries.is_empty() || self.has_news
     }
 
     /// Removes everything about a closed connection.

@@ -77,7 +77,7 @@ impl ServerHandler for Shard {
             DRAIN_OVER => io.stop(),
             DRAIN_STEP => self.clients.drain_step(io),
             END_POLLS => self.clients.end_polls_with_data(io),
-            KEYS_TIMEOUT => self.keys_changed(io),
+            KEYS_TIMEOUT => self.credentials.keys_changed(),
             SESSION_TIMERS => self.clients.on_session_timers(io),
             session => self.clients.wake(io, SessionKey::from_bits(session)),
         }

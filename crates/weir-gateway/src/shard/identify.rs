@@ -13,7 +13,9 @@ use weir_tlcp::request::{Add, CreateSession, Frequency, ToBoundedStatic as _};
 
 use super::admission::TOO_MANY;
 use super::clients::Clients;
-use super::credentials::{Client, WAIT_MS, WAITING_MAX, WaitingCreate, access_time};
+use super::credentials::{
+    Client, RETRIES_PER_ITERATION, WAIT_MS, WAITING_MAX, WaitingCreate, WaitingRequest, access_time,
+};
 use super::event::ShardEvent;
 use super::http;
 use super::resolve::ResolvedItems;
@@ -111,36 +113,39 @@ impl Shard {
         responses.refuse(&(code, text.into()))
     }
 
-    /// Repeats what waits for keys.
-    pub(super) fn keys_changed(&mut self, wire: &mut impl Wire) {
-        self.retry_creates(wire);
-        self.retry_refreshes(wire);
+    /// Judges some of the requests that wait for keys, after a change. Returns `true` if more are
+    /// left for the next iteration.
+    pub(super) fn retry_waiting(&mut self, wire: &mut impl Wire) -> bool {
+        for _ in 0..RETRIES_PER_ITERATION {
+            match self.credentials.next_retry() {
+                Some(WaitingRequest::Create(conn)) => self.retry_create(wire, conn),
+                Some(WaitingRequest::Refresh(key)) => self.retry_refresh(wire, key),
+                None => break,
+            }
+        }
+        self.credentials.has_retries()
     }
 
-    fn retry_creates(&mut self, wire: &mut impl Wire) {
-        let now_ms = wire.now_ms();
-        let conns: Vec<ConnId> = self.credentials.waiting.keys().copied().collect();
-        for conn in conns {
-            let Some(waiting) = self.credentials.waiting.remove(&conn) else {
-                continue;
-            };
-            let mut responses = ResponseBatch::on(conn, waiting.transport.clone(), Vec::new());
-            let found = self.try_identify(wire, &waiting.create, &responses);
-            if found == Err(AuthFailure::KeysPending) && now_ms < waiting.until_ms {
-                self.credentials.waiting.insert(conn, waiting);
-                continue;
-            }
-            responses.lines = waiting.lines;
-            let outcome = match found {
-                Ok(client) => self.create_here(wire, &waiting.create, &client, &mut responses),
-                Err(failure) => self.refuse_client(wire, &failure, &mut responses),
-            };
-            if outcome == MessageOutcome::Respond {
-                http::send_response(wire, conn, &responses.transport, responses.lines);
-            }
-            if responses.transport == RequestTransport::WebSocket {
-                wire.resume_input(conn);
-            }
+    fn retry_create(&mut self, wire: &mut impl Wire, conn: ConnId) {
+        let Some(waiting) = self.credentials.waiting.remove(&conn) else {
+            return;
+        };
+        let mut responses = ResponseBatch::on(conn, waiting.transport.clone(), Vec::new());
+        let found = self.try_identify(wire, &waiting.create, &responses);
+        if found == Err(AuthFailure::KeysPending) && wire.now_ms() < waiting.until_ms {
+            self.credentials.waiting.insert(conn, waiting);
+            return;
+        }
+        responses.lines = waiting.lines;
+        let outcome = match found {
+            Ok(client) => self.create_here(wire, &waiting.create, &client, &mut responses),
+            Err(failure) => self.refuse_client(wire, &failure, &mut responses),
+        };
+        if outcome == MessageOutcome::Respond {
+            http::send_response(wire, conn, &responses.transport, responses.lines);
+        }
+        if responses.transport == RequestTransport::WebSocket {
+            wire.resume_input(conn);
         }
     }
 
@@ -215,7 +220,7 @@ impl Shard {
     /// Handles a change that concerns sessions of all shards.
     pub(super) fn access_changed(&mut self, wire: &mut impl Wire, change: AccessChange) {
         match change {
-            AccessChange::Keys => self.keys_changed(wire),
+            AccessChange::Keys => self.credentials.keys_changed(),
             AccessChange::Revoked(entry) => self.clients.end_revoked(wire, &entry),
         }
     }

@@ -71,12 +71,11 @@ impl Shard {
         self.clients.notify(wire, key, &line);
     }
 
-    /// Repeats the renewals that wait for keys.
-    pub(super) fn retry_refreshes(&mut self, wire: &mut impl Wire) {
-        for (key, waiting) in std::mem::take(&mut self.credentials.refreshes) {
-            if self.clients.sessions.get_mut(key).is_some() {
-                self.try_refresh(wire, key, waiting);
-            }
+    /// Repeats a renewal that waits for keys.
+    pub(super) fn retry_refresh(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        let waiting = self.credentials.refreshes.remove(&key);
+        if let Some(waiting) = waiting.filter(|_| self.clients.sessions.get_mut(key).is_some()) {
+            self.try_refresh(wire, key, waiting);
         }
     }
 }

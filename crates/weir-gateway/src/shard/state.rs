@@ -101,6 +101,9 @@ impl Shard {
         self.clients.work.items = 0;
         self.run_forwarded(io);
         self.clients.report_messages(io);
+        if self.retry_waiting(io) {
+            io.continue_soon();
+        }
         let work = &mut self.clients.work;
         work.charged = work.items;
         if !work.ended_sessions.is_empty() || !self.forwarding.incoming.is_empty() {

@@ -23,6 +23,8 @@ pub enum DiscoveryError {
     NoKeysUrl,
     #[error("\"jwks_uri\" of the discovery document: {0}")]
     KeysUrl(#[from] UrlError),
+    #[error("\"jwks_uri\" of the discovery document uses HTTP, the issuer does not; use HTTPS")]
+    InsecureKeysUrl,
 }
 
 /// Returns the URL of an issuer's discovery document.
@@ -30,7 +32,8 @@ pub fn discovery_url(issuer: &SafeUrl) -> SafeUrl {
     issuer.join("/.well-known/openid-configuration")
 }
 
-/// Returns the URL of the key set. The document must be for exactly this issuer.
+/// Returns the URL of the key set. The document must be for exactly this issuer, and the URL as
+/// secure as that of the issuer.
 pub fn discovered_keys_url(document: &[u8], issuer: &str) -> Result<SafeUrl, DiscoveryError> {
     let bytes = document.len();
     if bytes > DOCUMENT_BYTES_MAX {
@@ -42,7 +45,11 @@ pub fn discovered_keys_url(document: &[u8], issuer: &str) -> Result<SafeUrl, Dis
         return Err(DiscoveryError::OtherIssuer);
     }
     let url = text("jwks_uri").ok_or(DiscoveryError::NoKeysUrl)?;
-    Ok(SafeUrl::parse(url)?)
+    let url = SafeUrl::parse(url)?;
+    match url.is_https() || !issuer.starts_with("https://") {
+        true => Ok(url),
+        false => Err(DiscoveryError::InsecureKeysUrl),
+    }
 }
 
 #[cfg(test)]
@@ -79,6 +86,17 @@ mod tests {
         let insecure = Err(DiscoveryError::KeysUrl(UrlError::Insecure));
         assert_eq!(with(ISSUER, "http://id.example.com/k"), insecure);
         assert_eq!(with(ISSUER, "http://169.254.169.254/latest"), insecure);
+        for url in [
+            "http://127.0.0.1:80/k",
+            "http://localhost/k",
+            "http://[::1]/k",
+        ] {
+            assert_eq!(with(ISSUER, url), Err(DiscoveryError::InsecureKeysUrl));
+        }
+        let local = "http://127.0.0.1:8080";
+        let document = format!(r#"{{"issuer":"{local}","jwks_uri":"{local}/k"}}"#);
+        let url = discovered_keys_url(document.as_bytes(), local).unwrap();
+        assert_eq!(url.as_str(), "http://127.0.0.1:8080/k");
         assert_eq!(keys_url("[]"), Err(DiscoveryError::Malformed));
         assert_eq!(
             keys_url("{\"issuer\":1,\"issuer\":2}"),

@@ -111,14 +111,13 @@ pub(super) fn compile(
             .parsed("fields.map.non.scalar.values.enable")
             .unwrap_or(false),
     };
-    let (for_items, for_fields) = (for_items.into_paths(), for_fields.into_paths());
+    let paths = (for_items.into_paths(), for_fields.into_paths());
     Mapping::new(
         topics,
         fields,
         options,
         command_mode,
-        for_items,
-        for_fields,
+        paths,
         wildcard,
         parts.clone(),
     )

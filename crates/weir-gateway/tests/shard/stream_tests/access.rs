@@ -158,6 +158,7 @@ impl AccessEnv {
 
     fn change(&mut self, change: AccessChange) {
         self.env.shard.access_changed(&mut self.env.wire, change);
+        self.env.retry_waiting();
     }
 }
 
@@ -661,6 +662,31 @@ fn users_and_tenants_share_limits() {
 }
 
 #[test]
+fn session_rejected_for_tenant_replaces_none() {
+    let rules = r#"
+        [[session_rule]]
+        name = "all"
+        max_sessions = 1
+        end_oldest = true
+        per_tenant = { sessions = 2 }"#;
+    let mut env = AccessEnv::new(&format!("{AUTH}{rules}"));
+    let anna = r#"{"tenant":"acme"}"#;
+    env.session(1, anna);
+    env.session(2, r#"{"sub":"bob","tenant":"acme"}"#);
+    let token = env.token(anna);
+    for number in 3..6 {
+        assert_eq!(env.open(number, &token), "CONERR,-12,Too many sessions");
+    }
+    assert!(env.lines(1).is_empty(), "the first session continues");
+    env.ws(2, "control\r\nLS_reqId=1&LS_op=destroy");
+    env.session(6, anna);
+    let end = "END,35,Another session was opened by the same user";
+    assert_eq!(env.lines(1), [end]);
+    env.session(7, r#"{"sub":"bob","tenant":"acme"}"#);
+    assert_eq!(env.env.sessions(), 2);
+}
+
+#[test]
 fn too_many_claim_values_are_not_cut() {
     let mut env = AccessEnv::new(&format!("{AUTH}{RULES}"));
     let list: Vec<_> = (0..1_001).map(|n| n.to_string()).collect();
@@ -706,6 +732,48 @@ fn requests_wait_for_unknown_keys() {
         ["CONERR,6,Credentials cannot be checked right now"]
     );
     assert!(env.env.shard.credentials.waiting.is_empty());
+}
+
+#[test]
+fn waiting_requests_are_judged_in_slices() {
+    const COUNT: u32 = 60;
+    let mut env = AccessEnv::new(AUTH);
+    let next = signer("k2");
+    let token = next.token("{}");
+    env.session(90, "{}");
+    env.auth
+        .rotate(|keys| assert!(keys.start_fetch(u64::MAX / 4)));
+    let create = format!("create_session\r\n{CREATE}&LS_password={token}");
+    for number in 0..COUNT {
+        assert_eq!(env.ws(number, &create), [""; 0]);
+    }
+    assert_eq!(env.refresh(90, 1, &token), ["REQOK,5"]);
+    let shard = &mut env.env.shard;
+    shard.access_changed(&mut env.env.wire, AccessChange::Keys);
+    // Without the key all wait on, and a further change does not start over before the end.
+    for _ in 0..2 {
+        assert!(shard.retry_waiting(&mut env.env.wire));
+        shard.access_changed(&mut env.env.wire, AccessChange::Keys);
+    }
+    assert_eq!(shard.credentials.waiting.len(), COUNT as usize);
+    let keys = key_set(&[&env.signer, &next]);
+    env.auth.rotate(|rotation| {
+        rotation.fetched(keys, None, 0);
+    });
+    let (mut left, mut slices) = (COUNT as usize, Vec::new());
+    let mut goes_on = true;
+    while goes_on {
+        goes_on = env.env.shard.retry_waiting(&mut env.env.wire);
+        let now = env.env.shard.credentials.waiting.len();
+        slices.push(left - now);
+        left = now;
+    }
+    assert!(slices.iter().all(|slice| *slice <= 25), "{slices:?}");
+    assert_eq!(left, 0);
+    for number in 0..COUNT {
+        assert!(env.lines(number)[0].starts_with("CONOK,"));
+    }
+    assert_eq!(env.lines(90), ["MSGDONE,weir_auth,1,"]);
 }
 
 #[test]

@@ -301,6 +301,11 @@ impl TestEnv {
     }
 
     /// Advances the time; each timer fires at its time.
+    /// Judges the requests that wait for keys, in as many iterations as needed.
+    fn retry_waiting(&mut self) {
+        while self.shard.retry_waiting(&mut self.wire) {}
+    }
+
     fn pass(&mut self, ms: u64) {
         let end = self.wire.now_ms + ms;
         while let Some((at_ms, tokens)) = self.wire.timers.pop_first() {
@@ -312,7 +317,10 @@ impl TestEnv {
             for token in tokens {
                 match token {
                     END_POLLS => self.shard.clients.end_polls_with_data(&mut self.wire),
-                    KEYS_TIMEOUT => self.shard.keys_changed(&mut self.wire),
+                    KEYS_TIMEOUT => {
+                        self.shard.credentials.keys_changed();
+                        self.retry_waiting();
+                    }
                     DRAIN_STEP => self.shard.clients.drain_step(&mut self.wire),
                     session => {
                         let key = SessionKey::from_bits(session);
