@@ -268,6 +268,7 @@ fn tls(raw: &RawAdapterConfig, dir: &Path) -> Result<Option<AdapterTls>, Adapter
             certificate,
             key,
             client_ca: raw.client_ca.as_ref().map(path),
+            client_optional: false,
         }))),
         None if raw.client_ca.is_some() => Err(AdapterConfigError::NoCertificate),
         None => Ok(None),

@@ -23,12 +23,26 @@ pub struct TlsConfig {
     /// Listen address for TLS. Absent: TLS is served at the gateway's `listen`, and plain
     /// connections are not accepted.
     pub listen: Option<SocketAddr>,
+    /// Authorities of client certificates as PEM. Absent: clients are not asked for one.
+    pub client_ca: Option<PathBuf>,
+    /// Whether a client must have a certificate; only with `client_ca`. Default: it must.
+    pub client_auth: Option<ClientAuth>,
     /// Maximum time for a handshake in milliseconds, default 10,000.
     #[serde(
         default = "handshake_timeout_ms",
         deserialize_with = "bounded::<100, 600_000, _, _>"
     )]
     pub handshake_timeout_ms: u64,
+}
+
+/// Whether clients must have a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientAuth {
+    /// Handshakes without one fail.
+    Required,
+    /// One that is not valid is rejected; none is accepted.
+    Optional,
 }
 
 fn handshake_timeout_ms() -> u64 {
@@ -52,10 +66,12 @@ impl TlsFiles {
     pub fn open(mut config: TlsConfig, dir: &Path) -> Result<Self, TlsFilesError> {
         config.certificate = dir.join(config.certificate);
         config.key = dir.join(config.key);
+        config.client_ca = config.client_ca.map(|path| dir.join(path));
         let files = ServerFiles {
             certificate: config.certificate.clone(),
             key: config.key.clone(),
-            client_ca: None,
+            client_ca: config.client_ca.clone(),
+            client_optional: config.client_auth == Some(ClientAuth::Optional),
         };
         let handshake = Duration::from_millis(config.handshake_timeout_ms);
         let (acceptor, files) = tls::TlsFiles::server("tls", files, Some(handshake))?;
@@ -114,6 +130,8 @@ mod tests {
             certificate: "cert.pem".into(),
             key: "key.pem".into(),
             listen: None,
+            client_ca: None,
+            client_auth: None,
             handshake_timeout_ms: handshake_timeout_ms(),
         };
         TlsFiles::open(config, dir).unwrap()
@@ -163,6 +181,8 @@ mod tests {
             certificate: fixture("server.pem"),
             key: fixture("second.key"),
             listen: None,
+            client_ca: None,
+            client_auth: None,
             handshake_timeout_ms: 1,
         };
         let error = TlsFiles::open(config.clone(), dir.path())

@@ -6,6 +6,7 @@
 //! This crate handles records, partitions and offsets, but no items, filters or scenarios.
 
 pub mod admin;
+mod compacted;
 mod connect_error;
 mod exchange;
 mod fetch;
@@ -27,6 +28,7 @@ pub mod secure;
 mod warning_pacer;
 
 pub use admin::{Admin, AdminError};
+pub use compacted::{TableChange, TableWriteError, TableWriter, follow_table};
 pub use connect_error::ConnectError;
 pub use ingest::{
     IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope,

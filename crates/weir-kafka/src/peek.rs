@@ -348,6 +348,21 @@ impl<'a> TopicReader<'a> {
             }
         }
     }
+
+    /// Returns the consumer with all partitions assigned, from their first records on.
+    pub(crate) fn assign_all(&self) -> Result<&BaseConsumer<PeekContext>, PeekError> {
+        let mut assignment = TopicPartitionList::new();
+        for partition in &self.partitions {
+            assignment.add_partition_offset(self.topic, *partition, Offset::Beginning)?;
+        }
+        self.consumer.assign(&assignment)?;
+        Ok(&self.consumer)
+    }
+
+    /// Returns the partitions of the topic.
+    pub(crate) fn partitions(&self) -> &[i32] {
+        &self.partitions
+    }
 }
 
 /// Receiver of librdkafka's logs and errors.
@@ -392,7 +407,7 @@ const METADATA_STEP: Duration = Duration::from_millis(250);
 const CALLBACK_STEP: Duration = Duration::from_millis(1);
 
 /// Returns `true` for connection errors, after which librdkafka retries.
-fn is_transient(error: &KafkaError) -> bool {
+pub(crate) fn is_transient(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
         Some(

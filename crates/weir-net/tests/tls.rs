@@ -122,7 +122,7 @@ fn frame(text: &[u8]) -> bytes::Bytes {
 }
 
 fn identity(pair: (&[u8], &[u8])) -> TlsIdentity {
-    TlsIdentity::from_pem(pair.0, pair.1).expect("a matching pair")
+    TlsIdentity::from_pem(pair.0, pair.1, None).expect("a matching pair")
 }
 
 /// A server with two addresses, with and without TLS.

@@ -131,6 +131,7 @@ impl AdminTable {
                 certificate: dir.join(tls.certificate),
                 key: dir.join(tls.key),
                 client_ca: None,
+                client_optional: false,
             };
             TlsFiles::server("admin.tls", files, Some(HANDSHAKE))
         });

@@ -12,7 +12,7 @@ use super::{CloseReason, ConnectionLimits, TrySend};
 use crate::event_loop::{ConnId, Connections, LoopCore};
 use crate::http1::{LAST_CHUNK, Response};
 use crate::stream::{SendQueue, SocketStream, TlsBuffers};
-use crate::tls::TlsAcceptor;
+use crate::tls::{CertificateNames, TlsAcceptor};
 use crate::websocket::{self, DeflateWindow};
 
 /// Close code of a normal closure (RFC 6455, section 7.4.1).
@@ -345,6 +345,11 @@ impl ServerIo {
     pub fn peer(&mut self, conn: ConnId) -> Option<SocketAddr> {
         self.get(conn)
             .and_then(|connection| connection.stream.socket().peer_addr().ok())
+    }
+
+    /// Returns the names in the client certificate of a connection that has a supported one.
+    pub fn client_names(&mut self, conn: ConnId) -> Option<CertificateNames> {
+        CertificateNames::parse(self.get(conn)?.stream.client_certificate()?)
     }
 
     /// Returns the number of bytes queued for a connection; 0 if it is closed.

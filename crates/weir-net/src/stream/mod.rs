@@ -68,6 +68,14 @@ impl SocketStream {
         matches!(self, Self::Plain(_))
     }
 
+    /// Returns the verified certificate of a client, in DER form.
+    pub fn client_certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain(_) | Self::Client(_) => None,
+            Self::Server(tls) => tls.peer_certificate(),
+        }
+    }
+
     /// Returns `true` during the TLS handshake.
     pub fn is_handshaking(&self) -> bool {
         match self {

@@ -57,6 +57,7 @@ fn tls_pair() -> (TestEnd, TestEnd) {
     let identity = TlsIdentity::from_pem(
         include_bytes!("../../tests/tls/server.pem"),
         include_bytes!("../../tests/tls/server.key"),
+        None,
     );
     let acceptor = TlsAcceptor::new(identity.expect("a pair"), Duration::MAX);
     let trust = ClientTls::insecure().expect("a configuration");

@@ -127,6 +127,15 @@ impl<S: TlsSession> TlsStream<S> {
         self.tls.is_handshaking()
     }
 
+    /// Returns the certificate that the peer has sent, in DER form, after the handshake.
+    pub(super) fn peer_certificate(&self) -> Option<&[u8]> {
+        let chain = self
+            .tls
+            .peer_certificates()
+            .filter(|_| !self.is_handshaking())?;
+        Some(chain.first()?)
+    }
+
     pub(super) fn wants_write(&self) -> bool {
         self.written < self.outgoing.len()
     }

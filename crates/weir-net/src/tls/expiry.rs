@@ -3,13 +3,21 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-const SEQUENCE: u8 = 0x30;
+pub(super) const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
 /// Returns `notAfter` in seconds since 1970; `None` if `der` is not a plain certificate.
 pub(super) fn not_after_unix_s(der: &[u8]) -> Option<i64> {
+    let (validity, _) = element(from_validity(der)?, SEQUENCE)?;
+    let (_, not_after) = next(validity)?;
+    let tag = *not_after.first()?;
+    time(tag, element(not_after, tag)?.0)
+}
+
+/// Returns the fields of a certificate from its validity on.
+pub(super) fn from_validity(der: &[u8]) -> Option<&[u8]> {
     let (certificate, _) = element(der, SEQUENCE)?;
     let (mut rest, _) = element(certificate, SEQUENCE)?;
     if rest.first() == Some(&VERSION) {
@@ -17,16 +25,18 @@ pub(super) fn not_after_unix_s(der: &[u8]) -> Option<i64> {
     }
     // Serial number, signature algorithm, issuer.
     for _ in 0..3 {
-        rest = element(rest, *rest.first()?)?.1;
+        rest = next(rest)?.1;
     }
-    let (validity, _) = element(rest, SEQUENCE)?;
-    let (_, not_after) = element(validity, *validity.first()?)?;
-    let tag = *not_after.first()?;
-    time(tag, element(not_after, tag)?.0)
+    Some(rest)
+}
+
+/// Returns the contents of the first element, of any tag, and the bytes after it.
+pub(super) fn next(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    element(der, *der.first()?)
 }
 
 /// Returns the contents of the first element, which must have tag `tag`, and the bytes after it.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+pub(super) fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
     let (length, rest) = match first {

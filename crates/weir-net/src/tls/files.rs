@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{ClientTls, FileWatcher, TlsAcceptor, TlsError, TlsIdentity};
+use super::{ClientAuthorities, ClientTls, FileWatcher, TlsAcceptor, TlsError, TlsIdentity};
 
 /// Files that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +42,9 @@ pub struct ServerFiles {
     pub key: PathBuf,
     /// Certificate authorities for client certificates. If set, clients must present one.
     pub client_ca: Option<PathBuf>,
+    /// Clients without a certificate are accepted, too. Not a key of a configuration.
+    #[serde(skip)]
+    pub client_optional: bool,
 }
 
 impl ServerFiles {
@@ -52,6 +55,7 @@ impl ServerFiles {
             certificate: dir.join(self.certificate),
             key: dir.join(self.key),
             client_ca: self.client_ca.map(|path| dir.join(path)),
+            client_optional: self.client_optional,
         }
     }
 }
@@ -98,13 +102,20 @@ impl TlsFiles {
         let load = move || {
             let (certificate, key) = (read(&files.certificate)?, read(&files.key)?);
             let ca = files.client_ca.as_deref().map(read).transpose()?;
+            let clients = ca.as_deref().map(|pem| ClientAuthorities {
+                pem,
+                optional: files.client_optional,
+            });
             let identity = match web_handshake {
-                Some(_) => TlsIdentity::from_pem(&certificate, &key),
-                None => TlsIdentity::without_alpn(&certificate, &key, ca.as_deref()),
+                Some(_) => TlsIdentity::from_pem(&certificate, &key, clients),
+                None => TlsIdentity::without_alpn(&certificate, &key, clients),
             };
             identity.map_err(|error| {
-                let (certificate, key) = (files.certificate.display(), files.key.display());
-                let files = format!("{certificate}, {key}");
+                let all = [&files.certificate, &files.key].into_iter();
+                let names = all
+                    .chain(&files.client_ca)
+                    .map(|path| path.display().to_string());
+                let files = names.collect::<Vec<_>>().join(", ");
                 TlsFilesError::Invalid { files, error }
             })
         };

@@ -5,12 +5,14 @@ mod client;
 mod expiry;
 mod file_watcher;
 mod files;
+mod names;
 mod server;
 
 pub use client::ClientTls;
 pub use file_watcher::FileWatcher;
 pub use files::{ClientFiles, ServerFiles, TlsFiles, TlsFilesError};
-pub use server::{TlsAcceptor, TlsIdentity};
+pub use names::CertificateNames;
+pub use server::{ClientAuthorities, TlsAcceptor, TlsIdentity};
 
 use std::sync::Arc;
 
