@@ -1,24 +1,27 @@
 //! Identifies clients, and keeps what all shards need for that.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crossbeam_channel::Receiver;
-use weir_identity::config::{SessionRule, TokenSource};
+use weir_identity::config::{RevocationTopic, SessionRule, TokenSource};
 use weir_identity::keys::KeyAvailability;
 use weir_identity::keys::KeyRotation;
 use weir_identity::rules::{Allowance, Denial, GrantTable, Grants, ItemRules, RecordSelection};
 use weir_identity::token::{TokenCache, TokenError, TokenVerifier, VerifiedToken};
 use weir_identity::{
-    Claims, Revocation, RevocationError, RevocationKey, Revocations, TooManyValues, UserIdentity,
+    ClaimPath, Claims, Revocation, RevocationError, RevocationKey, Revocations, TooManyValues,
+    UserIdentity,
 };
 use weir_net::http1::HttpRequest;
+use weir_net::tls::CertificateNames;
 use weir_tlcp::request::Bandwidth;
 
 use crate::access::{SessionAccess, lower};
+use crate::certificate::certified_client;
 use crate::config::AccessConfig;
 use crate::counters::AuthCounters;
-use crate::credentials::{ConnectionCredentials, Credentials};
+use crate::credentials::{ConnectionCredentials, Credential, Credentials};
 use crate::failure::AuthFailure;
 use crate::key_source::KeySource;
 use crate::keys::{KeyStatus, KeyStore, OnRefresh};
@@ -68,12 +71,19 @@ pub struct Authenticator {
     sources: Vec<TokenSource>,
     /// Identity of clients without credentials, if they are admitted.
     anonymous: Option<Arc<VerifiedToken>>,
+    /// Claim with the tenant.
+    tenant_claim: Option<ClaimPath>,
     verifier: TokenVerifier,
     keys: KeyStore,
     /// Sources of keys, until the threads start.
     key_sources: Mutex<Vec<KeySource>>,
     tokens: Mutex<StoredTokens>,
     revocations: RwLock<Revocations>,
+    /// Topic with the revocations of all gateways.
+    topic: Option<RevocationTopic>,
+    /// `false` while those of other gateways are awaited, for this reason.
+    has_revocations: AtomicBool,
+    awaited: Mutex<String>,
     item_rules: Option<ItemRules>,
     grant_table: Mutex<GrantTable>,
     /// Numbers of items allowed and denied by each rule, and by none.
@@ -111,6 +121,7 @@ impl Authenticator {
         });
         Self {
             anonymous,
+            tenant_claim: auth.tenant_claim.clone(),
             verifier: TokenVerifier::new(&auth),
             keys: KeyStore::new(&auth.issuers, &mut keys),
             key_sources: Mutex::new(keys),
@@ -119,6 +130,9 @@ impl Authenticator {
                 withdrawals: 0,
             }),
             revocations: RwLock::new(Revocations::new(REVOCATIONS_MAX)),
+            has_revocations: AtomicBool::new(auth.revocations.is_none()),
+            awaited: Mutex::new("not read yet".to_owned()),
+            topic: auth.revocations,
             decisions: (0..=item_rules.len()).map(|_| Default::default()).collect(),
             item_rules: (!item_rules.is_empty()).then(|| ItemRules::new(item_rules, connections)),
             grant_table: Mutex::default(),
@@ -165,12 +179,14 @@ impl Authenticator {
         }
     }
 
-    /// Returns the credentials in the head of a request.
+    /// Returns the credentials in the head of a request. `names` returns those in the certificate
+    /// of its connection.
     pub fn connection_credentials(
         &self,
         request: &HttpRequest<'_>,
+        names: impl FnOnce() -> Option<CertificateNames>,
     ) -> Option<Box<ConnectionCredentials>> {
-        ConnectionCredentials::of(request, &self.sources).map(Box::new)
+        ConnectionCredentials::of(request, names, &self.sources).map(Box::new)
     }
 
     /// Identifies the client of a request.
@@ -179,10 +195,14 @@ impl Authenticator {
         credentials: Credentials<'_>,
         unix_ms: u64,
     ) -> Result<Arc<VerifiedToken>, AuthFailure> {
-        let found = credentials.token(&self.sources);
+        let found = credentials.find(&self.sources);
         let (source, client) = match found {
-            Some((source, token)) => {
+            Some((source, Credential::Token(token))) => {
                 let client = self.verify(token, credentials.user, unix_ms);
+                (source_name(source), client)
+            }
+            Some((source, Credential::Certificate(names))) => {
+                let client = self.certified(names, credentials.user, unix_ms);
                 (source_name(source), client)
             }
             None => {
@@ -223,11 +243,35 @@ impl Authenticator {
                 verified
             }
         };
+        self.recheck(&verified.identity, expected_user, unix_ms)?;
+        Ok(verified)
+    }
+
+    /// Returns the client with a certificate.
+    fn certified(
+        &self,
+        names: &CertificateNames,
+        expected_user: Option<&str>,
+        unix_ms: u64,
+    ) -> Result<Arc<VerifiedToken>, AuthFailure> {
+        let client = certified_client(names, self.tenant_claim.as_ref())?;
+        self.recheck(&client.identity, expected_user, unix_ms)?;
+        Ok(Arc::new(client))
+    }
+
+    /// Checks end, user and revocations.
+    fn recheck(
+        &self,
+        identity: &UserIdentity,
+        expected_user: Option<&str>,
+        unix_ms: u64,
+    ) -> Result<(), AuthFailure> {
+        if !self.has_revocations.load(Ordering::Acquire) {
+            return Err(AuthFailure::RevocationsPending);
+        }
         let revocations = self.revocations.read();
         let revocations = revocations.unwrap_or_else(PoisonError::into_inner);
-        let identity = &verified.identity;
-        (self.verifier).recheck(identity, expected_user, &revocations, unix_ms)?;
-        Ok(Arc::clone(&verified))
+        Ok((self.verifier).recheck(identity, expected_user, &revocations, unix_ms)?)
     }
 
     /// Returns the failure of a token, whose key may be fetched soon.
@@ -395,14 +439,42 @@ impl Authenticator {
         revocations.is_revoked(identity)
     }
 
-    /// Revokes tokens and ends the sessions that they have opened.
+    /// Revokes tokens and ends the sessions that they have opened. Returns what is stored now.
     ///
     /// # Errors
     /// The entry is invalid, or too many are stored.
-    pub fn revoke(&self, entry: Revocation) -> Result<(), RevocationError> {
-        self.store_revocation(|revocations| revocations.insert(entry.clone()))?;
-        self.inform(AccessChange::Revoked(Arc::new(entry)));
-        Ok(())
+    pub fn revoke(&self, entry: Revocation) -> Result<Revocation, RevocationError> {
+        let (stored, is_new) = self.store_revocation(|revocations| {
+            let (stored, is_new) = revocations.insert(entry)?;
+            Ok((stored.clone(), is_new))
+        })?;
+        // Clients with credentials wait until all revocations are known.
+        if is_new && self.has_revocations.load(Ordering::Acquire) {
+            self.inform(AccessChange::Revoked(Arc::new(stored.clone())));
+        }
+        Ok(stored)
+    }
+
+    /// Returns the topic with the revocations of all gateways. Clients with credentials are refused
+    /// until [`Self::revocations_are_known`].
+    pub fn revocation_topic(&self) -> Option<&RevocationTopic> {
+        self.topic.as_ref()
+    }
+
+    /// Stores why the revocations of other gateways are not known yet, for the operator.
+    pub fn await_revocations(&self, reason: String) {
+        *lock(&self.awaited) = reason;
+    }
+
+    /// Notes that the revocations of other gateways are stored.
+    pub fn revocations_are_known(&self) {
+        self.has_revocations.store(true, Ordering::Release);
+    }
+
+    /// Returns the reason why the revocations of other gateways are not known yet.
+    pub fn awaited_revocations(&self) -> Option<String> {
+        let is_known = self.has_revocations.load(Ordering::Acquire);
+        (!is_known).then(|| lock(&self.awaited).clone())
     }
 
     /// Removes a revocation. Returns `false` if there was none.
@@ -412,10 +484,13 @@ impl Authenticator {
 
     /// Returns the revocations whose tokens have not expired.
     pub fn revocations(&self, unix_ms: u64) -> Vec<Revocation> {
-        self.store_revocation(|revocations| {
-            revocations.remove_expired(unix_ms);
-            revocations.iter().cloned().collect()
-        })
+        self.remove_expired_revocations(unix_ms);
+        self.store_revocation(|revocations| revocations.iter().cloned().collect())
+    }
+
+    /// Removes the revocations whose tokens have expired.
+    pub fn remove_expired_revocations(&self, unix_ms: u64) {
+        self.store_revocation(|revocations| revocations.remove_expired(unix_ms));
     }
 
     fn store_revocation<T>(&self, change: impl FnOnce(&mut Revocations) -> T) -> T {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use weir_identity::config::{
     AuthConfig, AuthConfigError, ItemRule, RawAuth, RawAuthorize, RawSessionRule, RuleConfigError,
-    SessionRule, TokenSource,
+    SessionRule,
 };
 use weir_security::StoreError;
 
@@ -56,10 +56,6 @@ enum AccessErrorKind {
     KeyFile { issuer: String, error: KeyFileError },
     #[error("auth: issuer \"{issuer}\": ca_file: {error}")]
     Authorities { issuer: String, error: StoreError },
-    #[error("auth: source \"certificate\" is not supported yet; leave it out")]
-    Certificate,
-    #[error("auth: revocations are not shared over a topic yet; leave the section out")]
-    Revocations,
     #[error("authorize: {0}")]
     Authorize(RuleConfigError),
     #[error("session_rule: {0}")]
@@ -86,12 +82,6 @@ impl AccessConfig {
         let has_auth = auth.is_some();
         let raw_auth = auth.map(Spanned::into_inner).unwrap_or_default();
         let mut auth = AuthConfig::new(&raw_auth).map_err(|error| at(error.into()))?;
-        if auth.revocations.is_some() {
-            return Err(at(AccessErrorKind::Revocations));
-        }
-        if auth.sources.contains(&TokenSource::Certificate) {
-            return Err(at(AccessErrorKind::Certificate));
-        }
         // Without [auth] no client is rejected, as before.
         auth.anonymous |= !has_auth;
         if !has_auth {
@@ -161,11 +151,6 @@ mod tests {
                 "write password, header",
             ),
             (
-                "[auth]\nsources=[\"certificate\"]".to_owned(),
-                1,
-                "not supported yet",
-            ),
-            (
                 format!("{auth}jwks_file=\"keys.json\""),
                 1,
                 "/nowhere/keys.json: cannot read",
@@ -178,10 +163,10 @@ mod tests {
             ),
             (
                 format!(
-                    "{auth}keys=\"discovery\"\n[auth.revocations]\ntopic=\"t\"\nconnection=\"c\""
+                    "{auth}keys=\"discovery\"\n[auth.revocations]\ntopic=\"\"\nconnection=\"c\""
                 ),
                 1,
-                "not shared over a topic yet",
+                "connection and topic must not be empty",
             ),
             (
                 format!("{rule}[[authorize]]\nname=\"one\"\nitems=[\"y\"]"),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use weir_identity::config::TokenSource;
 use weir_net::http1::HttpRequest;
+use weir_net::tls::CertificateNames;
 
 /// Credentials in the head of an HTTP request or of a WebSocket handshake.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -12,12 +13,21 @@ pub struct ConnectionCredentials {
     bearer: Option<Box<str>>,
     /// Values of the configured cookies, in the order of the sources.
     cookies: Vec<(Box<str>, Box<str>)>,
+    /// Names in the certificate of the connection.
+    names: Option<CertificateNames>,
 }
 
 impl ConnectionCredentials {
     /// Takes the credentials that one of the sources names. Returns `None` if there are none.
-    pub fn of(request: &HttpRequest<'_>, sources: &[TokenSource]) -> Option<Self> {
+    pub(crate) fn of(
+        request: &HttpRequest<'_>,
+        names: impl FnOnce() -> Option<CertificateNames>,
+        sources: &[TokenSource],
+    ) -> Option<Self> {
         let mut found = Self::default();
+        if sources.contains(&TokenSource::Certificate) {
+            found.names = names();
+        }
         for source in sources {
             match source {
                 TokenSource::Header => found.bearer = bearer(request).map(Into::into),
@@ -56,6 +66,13 @@ fn cookie<'a>(request: &HttpRequest<'a>, name: &str) -> Option<&'a str> {
     (!value.is_empty()).then_some(value)
 }
 
+/// One credential of a client.
+#[derive(Clone, Copy)]
+pub(crate) enum Credential<'a> {
+    Token(&'a str),
+    Certificate(&'a CertificateNames),
+}
+
 /// Credentials of a request that creates a session.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
@@ -68,14 +85,17 @@ pub struct Credentials<'a> {
 }
 
 impl<'a> Credentials<'a> {
-    /// Returns the first source that is present, with its token.
-    pub fn token<'s>(&self, sources: &'s [TokenSource]) -> Option<(&'s TokenSource, &'a str)> {
+    /// Returns the first source that is present, with what it contains.
+    pub(crate) fn find<'s>(
+        &self,
+        sources: &'s [TokenSource],
+    ) -> Option<(&'s TokenSource, Credential<'a>)> {
         let mut sources = sources.iter();
         sources.find_map(|source| Some((source, self.of(source)?)))
     }
 
-    fn of(&self, source: &TokenSource) -> Option<&'a str> {
-        match source {
+    fn of(&self, source: &TokenSource) -> Option<Credential<'a>> {
+        let token = match source {
             // SDKs without a password send an empty one.
             TokenSource::Password => self.password.filter(|password| !password.is_empty()),
             TokenSource::Header => self.connection?.bearer.as_deref(),
@@ -84,7 +104,11 @@ impl<'a> Credentials<'a> {
                 let found = cookies.find(|(own, _)| own == name);
                 found.map(|(_, value)| &**value)
             }
-            TokenSource::Certificate => None,
-        }
+            TokenSource::Certificate => {
+                let names = self.connection?.names.as_ref()?;
+                return Some(Credential::Certificate(names));
+            }
+        };
+        token.map(Credential::Token)
     }
 }

@@ -19,6 +19,9 @@ pub enum AuthFailure {
     /// A fetch of keys is under way that may bring the key of the token.
     #[error("keys are being fetched")]
     KeysPending,
+    /// The revocations of other gateways are not known yet.
+    #[error("revocations are being read")]
+    RevocationsPending,
     /// The user or the tenant has too many sessions.
     #[error("user or tenant has too many sessions")]
     TooManySessions,
@@ -33,7 +36,7 @@ impl AuthFailure {
         let code = match self {
             Self::Claims(_) => return (SessionCode::from_code(-11), "Too many claim values"),
             Self::TooManySessions => return (SessionCode::from_code(-12), "Too many sessions"),
-            Self::KeysPending => SessionCode::RETRY_LATER,
+            Self::KeysPending | Self::RevocationsPending => SessionCode::RETRY_LATER,
             Self::NoCredentials | Self::TokenInUrl => SessionCode::USER_REFUSED,
             Self::Token(error) => match error.rejection() {
                 TokenRejection::Credentials => SessionCode::USER_REFUSED,
@@ -50,6 +53,7 @@ impl AuthFailure {
             Self::TokenInUrl => "token_in_url",
             Self::Token(error) => error.reason(),
             Self::KeysPending => "keys_pending",
+            Self::RevocationsPending => "revocations_pending",
             Self::TooManySessions => "too_many_sessions",
             Self::Claims(_) => "claim_values",
         }

@@ -6,6 +6,7 @@
 mod access;
 pub mod audit;
 mod authenticator;
+mod certificate;
 mod config;
 mod counters;
 mod credentials;

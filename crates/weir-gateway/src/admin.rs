@@ -55,6 +55,10 @@ impl MetricSources {
             all = false;
             text.push_str(&format!("issuer {issuer}: no keys\n"));
         }
+        for reason in self.auth.iter().filter_map(|it| it.awaited_revocations()) {
+            all = false;
+            text.push_str(&format!("revocations: {reason}\n"));
+        }
         (all, text)
     }
 }

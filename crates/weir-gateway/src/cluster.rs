@@ -27,6 +27,19 @@ impl fmt::Debug for ClientProperties {
     }
 }
 
+/// Client properties that concern the connections to brokers. Others are those of a reader.
+const CONNECTION_PROPERTIES: &[&str] = &[
+    "broker.",
+    "client.dns.",
+    "connections.",
+    "debug",
+    "metadata.",
+    "reconnect.",
+    "retry.",
+    "socket.",
+    "topic.metadata.",
+];
+
 /// `[kafka]`: client properties of all connections, and of single ones.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -132,6 +145,21 @@ pub(crate) enum ClusterError {
 }
 
 impl Cluster {
+    /// Returns the settings of a producer for the same brokers.
+    pub(crate) fn producer_settings(&self) -> KafkaSettings {
+        let concerns = |name: &str| {
+            CONNECTION_PROPERTIES
+                .iter()
+                .any(|one| name.starts_with(one))
+        };
+        let properties = self.kafka.properties.iter();
+        KafkaSettings {
+            bootstrap_servers: self.kafka.bootstrap_servers.clone(),
+            security: Arc::clone(&self.kafka.security),
+            properties: properties.filter(|it| concerns(&it.0)).cloned().collect(),
+        }
+    }
+
     /// Combines the parameters of a connection with properties that replace them, and checks the
     /// result. Servers and group are always those of the connection.
     pub(crate) fn of(

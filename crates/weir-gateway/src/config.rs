@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use toml::Spanned;
-use weir_identity::config::{RawAuth, RawAuthorize, RawMessage, RawSessionRule};
+use weir_identity::config::{RawAuth, RawAuthorize, RawMessage, RawSessionRule, TokenSource};
 use weir_mapping::{
     ConfigReport, ConfigSource, ConnectionConfig, Location, Note, Parameter, ParseOptions,
     Severity, SnapshotMode,
@@ -29,6 +29,7 @@ use crate::lightstreamer_conf;
 pub use crate::limits::GatewayLimits;
 use crate::messages::{MessageConfig, MessageLimits};
 use crate::schemas::{ConnectionRegistry, SchemaRegistryConfig};
+use crate::shared_revocations;
 pub use crate::simulator::SimulatorConfig;
 use crate::tls::{TlsConfig, TlsFiles};
 pub use weir_access::audit::AuditConfig;
@@ -291,6 +292,9 @@ impl GatewayConfig {
         let parts = connections.iter().zip(&clusters);
         let usable = parts.map(|(one, cluster)| (&*one.name, one.enabled, &cluster.kafka));
         let usable: Vec<_> = usable.collect();
+        let topic = access.as_ref().and_then(|it| it.auth.revocations.as_ref());
+        let shared = topic.map_or(Ok(()), |topic| shared_revocations::check(topic, &usable));
+        shared.map_err(|error| error.in_file(file.display()))?;
         let messages = MessageConfig::new(&raw.message, raw.messages.clone(), &usable);
         let messages = messages.map_err(|error| error.in_file(file.display()))?;
         let remarks = messages.remarks();
@@ -379,6 +383,19 @@ impl GatewayConfig {
             return Err(InvalidConfig::DrainSpread(config.drain_spread_ms));
         }
         let tls_listen = config.tls.as_ref().and_then(|tls| tls.config.listen);
+        let client_ca = config
+            .tls
+            .as_ref()
+            .and_then(|tls| tls.config.client_ca.as_ref());
+        let client_auth = config.tls.as_ref().and_then(|tls| tls.config.client_auth);
+        if client_auth.is_some() && client_ca.is_none() {
+            return Err(InvalidConfig::ClientAuth);
+        }
+        let access = config.access.as_ref();
+        let sources = access.map_or(&[][..], |access| &access.auth.sources);
+        if sources.contains(&TokenSource::Certificate) && client_ca.is_none() {
+            return Err(InvalidConfig::NoClientCa);
+        }
         if tls_listen == Some(config.listen) && config.listen.port() != 0 {
             return Err(InvalidConfig::SameListen(config.listen));
         }

@@ -141,6 +141,22 @@ pub(crate) enum InvalidConfig {
     },
     #[error("message rule \"{rule}\": connection \"{name}\" is not enabled")]
     MessageDisabled { rule: String, name: String },
+    #[error("auth.revocations: no connection \"{name}\"; connections: {known}")]
+    RevocationConnection { name: String, known: String },
+    #[error("auth.revocations: connection \"{name}\": {error}")]
+    RevocationClient {
+        name: String,
+        error: weir_kafka::SettingsError,
+    },
+    #[error("auth.revocations: connection \"{0}\" is not enabled")]
+    RevocationDisabled(String),
+    #[error(
+        "auth.sources has \"certificate\", but clients are not asked for one: give the \
+         authorities of their certificates as tls.client_ca"
+    )]
+    NoClientCa,
+    #[error("tls.client_auth needs tls.client_ca")]
+    ClientAuth,
     #[error("diffs.connection.{name}: no such connection; connections: {known}")]
     NoDiffConnection { name: String, known: String },
 }

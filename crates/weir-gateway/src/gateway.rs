@@ -37,6 +37,7 @@ use crate::metrics::{self, MetricSources, ShardMetrics};
 use crate::operators::SessionAdmin;
 use crate::session_handles::SessionHandles;
 use crate::shard::{ACTIVITIES, Placement, Shard, ShardContext, ShardEvent};
+use crate::shared_revocations::{self, SharedRevocations};
 use weir_access::Authenticator;
 use weir_access::audit::AuditLog;
 
@@ -122,7 +123,7 @@ impl Gateway {
         let (ingest, posted): (Vec<_>, _) = ingest.into_iter().chain(writers).unzip();
         threads.extend(ingest);
         let (stop_watch, stopped) = crossbeam_channel::bounded(0);
-        start_auth(&shared, &inboxes, &stopped)?;
+        let others = start_auth(&shared, &inboxes, &stopped)?;
         let watched = Arc::clone(&shared.guard);
         let watch = move || memory_watch::watch(&watched, &meter, &stopped);
         threads.push(spawn("memory", watch)?);
@@ -147,7 +148,7 @@ impl Gateway {
         };
         let pages = GatewayPages {
             sources,
-            sessions: SessionAdmin::new(Arc::clone(&shared)),
+            sessions: SessionAdmin::new(Arc::clone(&shared), others),
         };
         note_config(audit.as_deref(), "start");
         Ok(Self {
@@ -197,8 +198,10 @@ impl Gateway {
 
     /// Returns `true` if every enabled connection delivers what is produced from now on.
     pub fn ready(&self) -> bool {
-        let lacks_keys = |auth: &Arc<Authenticator>| !auth.issuers_without_keys().is_empty();
-        self.unready_connections().is_empty() && !self.auth.iter().any(lacks_keys)
+        let lacks = |auth: &Arc<Authenticator>| {
+            !auth.issuers_without_keys().is_empty() || auth.awaited_revocations().is_some()
+        };
+        self.unready_connections().is_empty() && !self.auth.iter().any(lacks)
     }
 
     /// Returns the connections that are not ready, with their last errors.
@@ -209,15 +212,16 @@ impl Gateway {
         named.collect()
     }
 
-    /// Revokes tokens and ends the sessions that they have opened.
+    /// Revokes tokens at this gateway and ends the sessions that they have opened.
     ///
     /// # Errors
     /// The entry is invalid, or too many are stored.
     pub fn revoke(&self, entry: Revocation) -> Result<(), RevocationError> {
-        self.auth.as_ref().map_or(Ok(()), |auth| auth.revoke(entry))
+        let auth = self.auth.as_ref();
+        auth.map_or(Ok(()), |auth| auth.revoke(entry).map(|_| ()))
     }
 
-    /// Removes a revocation. Returns `false` if there was none.
+    /// Removes a revocation from this gateway. Returns `false` if there was none.
     pub fn withdraw_revocation(&self, key: &RevocationKey) -> bool {
         self.auth
             .as_ref()
@@ -354,14 +358,14 @@ fn start_message_writers(
     messages::start(queues, messages, &shared.connections, wakers, stop)
 }
 
-/// Starts fetching keys. Changes go to all shards.
+/// Starts fetching keys and reading the revocations of other gateways. Changes go to all shards.
 fn start_auth(
     shared: &ShardContext,
     inboxes: &[MailboxSender<ShardEvent>],
     stopped: &Receiver<()>,
-) -> std::io::Result<()> {
+) -> std::io::Result<Option<Arc<SharedRevocations>>> {
     let Some(auth) = &shared.auth else {
-        return Ok(());
+        return Ok(None);
     };
     let inboxes = inboxes.to_vec();
     auth.start(stopped, move |change| {
@@ -370,7 +374,8 @@ fn start_auth(
             // A shard that accepts nothing until the timeout is reported by the watchdog.
             let _ = inbox.post(event, ACCESS_POST_TIMEOUT);
         }
-    })
+    })?;
+    shared_revocations::start(auth, &shared.connections, stopped)
 }
 
 fn shard_context(

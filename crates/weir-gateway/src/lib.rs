@@ -34,6 +34,7 @@ mod routing;
 pub mod schemas;
 mod session_handles;
 mod shard;
+mod shared_revocations;
 mod simulator;
 pub mod tls;
 mod trace;

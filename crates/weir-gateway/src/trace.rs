@@ -80,9 +80,13 @@ pub(crate) fn trace_line<const N: usize>(event: &str, members: [(&str, Value); N
 
 /// Returns the current time in UTC with milliseconds.
 fn now() -> String {
+    time_text(unix_ms())
+}
+
+/// Returns Unix time in milliseconds.
+pub(crate) fn unix_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let ms = now.map_or(0, |now| now.as_millis() as u64);
-    time_text(ms)
+    now.map_or(0, |now| now.as_millis() as u64)
 }
 
 /// Returns a Unix time in milliseconds as text in UTC.

@@ -1,5 +1,7 @@
 //! Revoked tokens and users.
 
+use std::collections::hash_map::Entry;
+
 use aws_lc_rs::digest::{SHA256, digest};
 use foldhash::{HashMap, HashMapExt};
 use serde::{Deserialize, Serialize};
@@ -111,22 +113,26 @@ impl Revocations {
         }
     }
 
-    /// Adds a revocation. Of two for one user, the later time of issue and end remain.
-    pub fn insert(&mut self, mut revocation: Revocation) -> Result<(), RevocationError> {
+    /// Adds a revocation. Of two for one user, the later time of issue and end remain. Returns what
+    /// is stored now, and `false` if that is not new.
+    pub fn insert(
+        &mut self,
+        mut revocation: Revocation,
+    ) -> Result<(&Revocation, bool), RevocationError> {
         check(&revocation)?;
-        let count_max = self.count_max;
-        match self.entries.get(&revocation.key) {
-            Some(old) => {
+        let (count, count_max) = (self.entries.len(), self.count_max);
+        match self.entries.entry(revocation.key.clone()) {
+            Entry::Occupied(old) => {
+                let old = old.into_mut();
                 revocation.issued_before_ms = revocation.issued_before_ms.max(old.issued_before_ms);
                 revocation.expires_ms = revocation.expires_ms.max(old.expires_ms);
+                let is_new = revocation != *old;
+                *old = revocation;
+                Ok((old, is_new))
             }
-            None if self.entries.len() >= count_max => {
-                return Err(RevocationError::Full { count_max });
-            }
-            None => {}
+            Entry::Vacant(_) if count >= count_max => Err(RevocationError::Full { count_max }),
+            Entry::Vacant(free) => Ok((free.insert(revocation), true)),
         }
-        self.entries.insert(revocation.key.clone(), revocation);
-        Ok(())
     }
 
     /// Removes a revocation. Returns `false` if there was none.
@@ -244,8 +250,9 @@ mod tests {
     #[test]
     fn user_is_revoked_by_issue_time() {
         let mut list = Revocations::new(10);
-        list.insert(user(500)).unwrap();
-        list.insert(user(400)).unwrap();
+        assert!(list.insert(user(500)).unwrap().1);
+        let (stored, is_new) = list.insert(user(400)).unwrap();
+        assert_eq!((stored, is_new), (&user(500), false));
         assert!(list.is_revoked(&identity("i", None, Some(499))));
         assert!(!list.is_revoked(&identity("i", None, Some(500))));
         assert!(

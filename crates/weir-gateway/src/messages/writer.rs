@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use smallvec::SmallVec;
 use weir_kafka::{
-    DeliveryError, DeliveryReport, KafkaSettings, Producer, ProducerConfig, ProducerError,
-    SendError,
+    DeliveryError, DeliveryReport, Producer, ProducerConfig, ProducerError, SendError,
 };
 use weir_net::limited;
 
@@ -24,19 +23,6 @@ const REPLACE_INTERVAL: Duration = Duration::from_secs(5);
 const LAST_FLUSH: Duration = Duration::from_secs(2);
 /// Records of one batch wait this long for more.
 const LINGER_MS: f64 = 1.0;
-/// Client properties that concern the connections to brokers. Others are those of a reader.
-const CONNECTION_PROPERTIES: &[&str] = &[
-    "broker.",
-    "client.dns.",
-    "connections.",
-    "debug",
-    "metadata.",
-    "reconnect.",
-    "retry.",
-    "socket.",
-    "topic.metadata.",
-];
-
 /// Wakes an event loop.
 pub(crate) type Waker = Box<dyn Fn() + Send + Sync>;
 
@@ -88,18 +74,7 @@ pub(crate) fn start(
 }
 
 fn producer_config(connection: &KafkaConnection, delivery_timeout_ms: u64) -> ProducerConfig {
-    let kafka = &connection.cluster.kafka;
-    let concerns = |name: &str| {
-        CONNECTION_PROPERTIES
-            .iter()
-            .any(|one| name.starts_with(one))
-    };
-    let properties = kafka.properties.iter();
-    let own = KafkaSettings {
-        bootstrap_servers: kafka.bootstrap_servers.clone(),
-        security: Arc::clone(&kafka.security),
-        properties: properties.filter(|it| concerns(&it.0)).cloned().collect(),
-    };
+    let own = connection.cluster.producer_settings();
     ProducerConfig {
         kafka: own.with_property("message.timeout.ms", delivery_timeout_ms),
         client_id: format!("weir-gateway-{}-messages", connection.config.name),

@@ -33,6 +33,11 @@ pub(super) enum ApiError {
     NoAuth,
     #[error("no such revocation")]
     NoRevocation,
+    #[error(
+        "the other gateways do not know it: {0}; a new revocation applies to this gateway only: \
+         repeat the call"
+    )]
+    NotShared(#[from] weir_kafka::TableWriteError),
     #[error("no such session")]
     NoSession,
     #[error("an event loop did not respond, try again")]
@@ -45,6 +50,7 @@ impl ApiError {
         match self {
             Self::NoSession => "no_session",
             Self::NoRevocation => "no_revocation",
+            Self::NotShared(_) => "not_shared",
             Self::Busy => "busy",
             _ => "bad_request",
         }
@@ -54,7 +60,7 @@ impl ApiError {
         let status = match self {
             Self::Method(_) => 405,
             Self::NoSession | Self::NoRevocation => 404,
-            Self::Busy => 503,
+            Self::NotShared(_) | Self::Busy => 503,
             _ => 400,
         };
         let text = json!({ "error": self.to_string() });

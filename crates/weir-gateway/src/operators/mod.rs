@@ -18,10 +18,12 @@ use weir_net::http1::Response;
 use self::api_error::ApiError;
 use self::body::DisconnectBody;
 use self::query::Query;
-use self::revocations::{RevocationBody, now_ms};
+use self::revocations::RevocationBody;
 use self::sessions::{Cursor, Visitor};
 use crate::session_handles::SessionHandles;
 use crate::shard::{SessionAction, SessionFilter, SessionRow, ShardContext};
+use crate::shared_revocations::SharedRevocations;
+use crate::trace::unix_ms;
 use weir_access::Authenticator;
 
 /// Sessions in a page, by default and at most.
@@ -35,11 +37,13 @@ type Answer = Result<Value, ApiError>;
 #[derive(Debug)]
 pub(crate) struct SessionAdmin {
     shared: Arc<ShardContext>,
+    /// `None`: revocations are not shared.
+    others: Option<Arc<SharedRevocations>>,
 }
 
 impl SessionAdmin {
-    pub(crate) fn new(shared: Arc<ShardContext>) -> Self {
-        Self { shared }
+    pub(crate) fn new(shared: Arc<ShardContext>, others: Option<Arc<SharedRevocations>>) -> Self {
+        Self { shared, others }
     }
 
     /// Returns the response to a call, `None` if there is no such path. All calls are audited.
@@ -165,39 +169,65 @@ impl SessionAdmin {
         })
     }
 
-    fn auth(&self) -> Result<&Authenticator, ApiError> {
-        self.shared.auth.as_deref().ok_or(ApiError::NoAuth)
+    fn auth(&self) -> Result<&Arc<Authenticator>, ApiError> {
+        self.shared.auth.as_ref().ok_or(ApiError::NoAuth)
     }
 
     fn revocations(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {
-        let list = self.auth()?.revocations(now_ms());
+        let list = self.auth()?.revocations(unix_ms());
         self.allow(call, "list_revocations", None);
         let rows: Vec<_> = list.iter().map(revocations::row).collect();
         Ok(Page::Now(response(&json!({ "revocations": rows }))))
     }
 
+    /// Revokes here at once, then for the other gateways.
     fn revoke(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {
-        let auth = self.auth()?;
         let entry = body::read::<RevocationBody>(call.body)?.entry()?;
-        let row = revocations::row(&entry);
-        let key = entry.key.clone();
-        auth.revoke(entry)?;
+        let entry = self.auth()?.revoke(entry)?;
         self.note(call, AuditOutcome::Allow, "revoke", |record| {
-            record.revocation(&key)
+            record.revocation(&entry.key)
         });
-        Ok(Page::Now(response(&row)))
+        let row = revocations::row(&entry);
+        let written = self.share(call, move |others| Ok(others.write(&entry)?));
+        Ok(respond_after(written, move || row))
     }
 
+    /// Withdraws a revocation, for the other gateways first: it must not be gone here only.
     fn withdraw(&self, call: &ApiCall<'_>, id: &str) -> Result<Page, ApiError> {
-        let auth = self.auth()?;
-        let list = auth.revocations(now_ms());
-        let entry = list.iter().find(|entry| entry.key.id() == id);
+        let auth = Arc::clone(self.auth()?);
+        let list = auth.revocations(unix_ms());
+        let entry = list.into_iter().find(|entry| entry.key.id() == id);
         let entry = entry.ok_or(ApiError::NoRevocation)?;
-        auth.withdraw_revocation(&entry.key);
         self.note(call, AuditOutcome::Allow, "withdraw_revocation", |record| {
             record.revocation(&entry.key)
         });
-        Ok(Page::Now(response(&revocations::row(entry))))
+        let key = entry.key.clone();
+        let written = self.share(call, move |others| Ok(others.delete(&key)?));
+        Ok(respond_after(written, move || {
+            auth.withdraw_revocation(&entry.key);
+            revocations::row(&entry)
+        }))
+    }
+
+    /// Returns what changes the revocations of the other gateways and records a failure; `None` if
+    /// there are none.
+    fn share(
+        &self,
+        call: &ApiCall<'_>,
+        change: impl FnOnce(&SharedRevocations) -> Result<(), ApiError> + Send + 'static,
+    ) -> Option<ShareCall> {
+        let others = Arc::clone(self.others.as_ref()?);
+        let log = self.shared.audit.clone();
+        let address = call.peer.ip().to_canonical().to_string();
+        Some(Box::new(move || {
+            change(&others).inspect_err(|error| {
+                if let Some(log) = log {
+                    let record = log.event(AuditEvent::Admin, AuditOutcome::Error);
+                    let record = record.reason(error.reason()).address(&address);
+                    log.record(record.actor("operator"));
+                }
+            })
+        }))
     }
 
     fn trace(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {
@@ -224,6 +254,20 @@ impl SessionAdmin {
             let answered = visited.and_then(|(rows, rest)| answer(rows, rest));
             answered.map_or_else(|error| error.response(), |found| response(&found))
         })))
+    }
+}
+
+/// Changes the revocations of the other gateways; it waits for brokers.
+type ShareCall = Box<dyn FnOnce() -> Result<(), ApiError> + Send>;
+
+/// Responds with what `row` returns once the other gateways can read it.
+fn respond_after(shared: Option<ShareCall>, row: impl FnOnce() -> Value + Send + 'static) -> Page {
+    match shared {
+        None => Page::Now(response(&row())),
+        Some(share) => Page::Slow(Box::new(move || match share() {
+            Ok(()) => response(&row()),
+            Err(error) => error.response(),
+        })),
     }
 }
 

@@ -1,14 +1,12 @@
 //! Revocations as operators write and read them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use weir_identity::{Revocation, RevocationKey};
 
 use super::api_error::ApiError;
-use crate::trace::time_text;
+use crate::trace::{time_text, unix_ms};
 
 /// Time for which an entry is stored unless the operator names the end of all its tokens.
 const STORED_MS: u64 = 30 * 86_400_000;
@@ -28,7 +26,7 @@ pub(super) struct RevocationBody {
 
 impl RevocationBody {
     pub(super) fn entry(self) -> Result<Revocation, ApiError> {
-        let now_ms = now_ms();
+        let now_ms = unix_ms();
         let time = |text: &Option<String>, name| {
             let parsed = text.as_ref().map(|text| text.parse::<Timestamp>());
             let parsed = parsed
@@ -74,12 +72,6 @@ pub(super) fn row(entry: &Revocation) -> Value {
     })
 }
 
-/// Returns Unix time in milliseconds.
-pub(super) fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_millis() as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,10 +83,10 @@ mod tests {
 
     #[test]
     fn times_have_defaults_and_must_be_readable() {
-        let before = now_ms();
+        let before = unix_ms();
         let user = entry(r#"{"issuer":"i","user":"anna"}"#).unwrap();
         let issued = user.issued_before_ms.unwrap();
-        assert!((before..=now_ms()).contains(&issued));
+        assert!((before..=unix_ms()).contains(&issued));
         assert!(user.expires_ms >= before + STORED_MS);
         let token = entry(r#"{"issuer":"i","jti":"t","expires":"2027-01-15T08:00:00Z"}"#).unwrap();
         assert_eq!(

@@ -23,7 +23,7 @@ pub(super) fn respond(
         Some("" | "/") if shard.clients.is_draining() => {
             Response::text(503, "the gateway is shutting down\n")
         }
-        Some("" | "/") => return upgrade(shard, conn, request),
+        Some("" | "/") => return upgrade(shard, wire, conn, request),
         Some(rest) => match rest
             .strip_prefix('/')
             .and_then(|rest| rest.strip_suffix(".txt"))
@@ -80,7 +80,12 @@ pub(super) fn send_response(
     }
 }
 
-fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> RequestOutcome {
+fn upgrade(
+    shard: &mut Shard,
+    wire: &mut impl Wire,
+    conn: ConnId,
+    request: &HttpRequest<'_>,
+) -> RequestOutcome {
     if !request.is_websocket_upgrade() {
         let text = "this path requires a WebSocket with subprotocol TLCP-2.5.0.lightstreamer.com\n";
         let response = Response::text(426, text).with_header("Upgrade", "websocket");
@@ -89,7 +94,7 @@ fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Reques
     if let Some(version) = Version::offered(request.list("sec-websocket-protocol")) {
         let dialect = Dialect::of(version, request.header("user-agent"));
         shard.dialects.insert(conn, dialect);
-        note_credentials(shard, conn, request);
+        note_credentials(shard, wire, conn, request);
         return RequestOutcome::Upgrade {
             protocol: Some(version.subprotocol()),
             deflate: shard.clients.shared.compression.enabled,
@@ -99,10 +104,15 @@ fn upgrade(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) -> Reques
     RequestOutcome::Respond(Response::text(400, text))
 }
 
-/// Stores the credentials in the head of a request.
-fn note_credentials(shard: &mut Shard, conn: ConnId, request: &HttpRequest<'_>) {
+/// Stores the credentials of a connection and in the head of a request.
+fn note_credentials(
+    shard: &mut Shard,
+    wire: &mut impl Wire,
+    conn: ConnId,
+    request: &HttpRequest<'_>,
+) {
     if let Some(auth) = &shard.clients.shared.auth {
-        let found = auth.connection_credentials(request);
+        let found = auth.connection_credentials(request, || wire.client_names(conn));
         shard.credentials.insert(conn, found);
     }
 }
@@ -127,7 +137,7 @@ fn tlcp(
     // Over HTTP, each request has its own version.
     let dialect = Dialect::of(Version::NEWEST, request.header("user-agent"));
     shard.dialects.insert(conn, dialect);
-    note_credentials(shard, conn, request);
+    note_credentials(shard, wire, conn, request);
     let origin = request.header("origin").map(Box::from);
     let buffer = std::mem::take(&mut shard.response_buffer);
     let mut responses = ResponseBatch::on(conn, RequestTransport::Http { origin }, buffer);

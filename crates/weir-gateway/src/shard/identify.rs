@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_fanout::SessionKey;
 use weir_identity::audit::AuditEvent;
-use weir_identity::{Revocation, UserIdentity};
+use weir_identity::{AuthMethod, Revocation, UserIdentity};
 use weir_mapping::split_fields;
 use weir_net::limited;
 use weir_net::server::ConnId;
@@ -269,10 +269,13 @@ impl Clients {
             .sessions
             .get_mut(key)
             .and_then(|entry| entry.identity());
-        match (own, client) {
-            (Some(own), Some(client)) => !own.is_same_user(client),
-            _ => false,
-        }
+        let (Some(own), Some(client)) = (own, client) else {
+            return false;
+        };
+        // The certificate of a connection says nothing about a session that a token has opened.
+        let is_beside = client.method() == AuthMethod::Certificate
+            && matches!(own.method(), AuthMethod::Jwt | AuthMethod::Adapter);
+        !is_beside && !own.is_same_user(client)
     }
 
     /// Returns `true` if the token of a session is revoked. Its end may be on the way.

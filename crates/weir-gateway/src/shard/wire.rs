@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use weir_net::http1::Response;
 use weir_net::server::{ConnId, ServerIo, TrySend};
+use weir_net::tls::CertificateNames;
 use weir_net::websocket::DeflateWindow;
 
 use super::frame::message;
@@ -65,5 +66,6 @@ wire! {
     fn set_tag(conn: ConnId, tag: u64);
     fn set_timer(at_ms: u64, token: u64);
     fn admission_id(conn: ConnId) -> u32;
+    fn client_names(conn: ConnId) -> Option<CertificateNames>;
     fn deflate_window(conn: ConnId) -> Option<DeflateWindow>;
 }

@@ -6,6 +6,7 @@
     reason = "a module of several test binaries"
 )]
 
+pub mod admin;
 pub mod http;
 pub mod identity;
 pub mod registry;

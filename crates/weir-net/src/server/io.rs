@@ -347,9 +347,11 @@ impl ServerIo {
             .and_then(|connection| connection.stream.socket().peer_addr().ok())
     }
 
-    /// Returns the names in the client certificate of a connection that has a supported one.
+    /// Returns the names in the client certificate of a connection that has one: none at all if it
+    /// is not a supported one.
     pub fn client_names(&mut self, conn: ConnId) -> Option<CertificateNames> {
-        CertificateNames::parse(self.get(conn)?.stream.client_certificate()?)
+        let certificate = self.get(conn)?.stream.client_certificate()?;
+        Some(CertificateNames::parse(certificate).unwrap_or_default())
     }
 
     /// Returns the number of bytes queued for a connection; 0 if it is closed.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use weir_mapping::{FieldValues, FrozenValues, RecordView};
 use weir_net::http1::Response;
 use weir_net::server::{ConnId, TrySend};
+use weir_net::tls::CertificateNames;
 use weir_net::websocket::DeflateWindow;
 
 use super::*;
@@ -62,6 +63,10 @@ impl Wire for Sink {
     fn admission_id(&mut self, _conn: ConnId) -> u32 {
         0
     }
+    fn client_names(&mut self, _conn: ConnId) -> Option<CertificateNames> {
+        None
+    }
+
     fn deflate_window(&mut self, _conn: ConnId) -> Option<DeflateWindow> {
         None
     }

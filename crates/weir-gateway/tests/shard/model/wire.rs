@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use bytes::Bytes;
 use weir_net::http1::Response;
 use weir_net::server::{ConnId, TrySend};
+use weir_net::tls::CertificateNames;
 use weir_net::websocket::{DeflateWindow, FrameEvent, FrameRole, Inflater, WebSocketFrameReader};
 
 use crate::shard::wire::Wire;
@@ -294,6 +295,10 @@ impl Wire for MemoryWire {
 
     fn admission_id(&mut self, _conn: ConnId) -> u32 {
         0
+    }
+
+    fn client_names(&mut self, _conn: ConnId) -> Option<CertificateNames> {
+        None
     }
 
     fn deflate_window(&mut self, conn: ConnId) -> Option<DeflateWindow> {

@@ -14,6 +14,7 @@ use weir_fanout::SessionKey;
 use weir_mapping::{ConfigReport, ParseOptions};
 use weir_net::http1::{ParseLimits, Parsed, Response, parse_request};
 use weir_net::server::{ConnId, RequestOutcome, TrySend};
+use weir_net::tls::CertificateNames;
 use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
@@ -181,6 +182,10 @@ impl Wire for ScriptedWire {
 
     fn admission_id(&mut self, _id: ConnId) -> u32 {
         0
+    }
+
+    fn client_names(&mut self, _conn: ConnId) -> Option<CertificateNames> {
+        None
     }
 
     fn deflate_window(&mut self, _id: ConnId) -> Option<DeflateWindow> {
