@@ -106,6 +106,15 @@ impl UserIdentity {
             && self.user() == other.user()
     }
 
+    /// Returns `true` if a connection with the credentials of `client` must not use a session of
+    /// this one. The certificate of a connection says nothing about a session that a token or an
+    /// adapter has opened.
+    pub fn excludes(&self, client: &Self) -> bool {
+        let is_beside = client.method == AuthMethod::Certificate
+            && matches!(self.method, AuthMethod::Jwt | AuthMethod::Adapter);
+        !is_beside && !self.is_same_user(client)
+    }
+
     /// Returns the issuer; empty for anonymous clients.
     pub fn issuer(&self) -> &str {
         &self.issuer
@@ -188,6 +197,25 @@ mod tests {
         assert!(!anna.is_same_user(&identity("https://a", "bob")));
         let anonymous = UserIdentity::anonymous();
         assert!(!anonymous.is_same_user(&UserIdentity::anonymous()));
+    }
+
+    #[test]
+    fn certificate_excludes_only_sessions_of_certificates() {
+        let certified = |user| {
+            let parts = IdentityParts {
+                user,
+                ..IdentityParts::default()
+            };
+            let issuer = Arc::from("certificate");
+            UserIdentity::new(issuer, AuthMethod::Certificate, parts).unwrap()
+        };
+        let token = identity("https://a", "anna");
+        assert!(!token.excludes(&certified("bob")), "beside the token");
+        assert!(token.excludes(&identity("https://a", "bob")));
+        assert!(certified("anna").excludes(&certified("bob")));
+        assert!(!certified("anna").excludes(&certified("anna")));
+        assert!(certified("anna").excludes(&token));
+        assert!(UserIdentity::anonymous().excludes(&certified("anna")));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_fanout::SessionKey;
 use weir_identity::audit::AuditEvent;
-use weir_identity::{AuthMethod, Revocation, UserIdentity};
+use weir_identity::{Revocation, UserIdentity};
 use weir_mapping::split_fields;
 use weir_net::limited;
 use weir_net::server::ConnId;
@@ -269,13 +269,8 @@ impl Clients {
             .sessions
             .get_mut(key)
             .and_then(|entry| entry.identity());
-        let (Some(own), Some(client)) = (own, client) else {
-            return false;
-        };
-        // The certificate of a connection says nothing about a session that a token has opened.
-        let is_beside = client.method() == AuthMethod::Certificate
-            && matches!(own.method(), AuthMethod::Jwt | AuthMethod::Adapter);
-        !is_beside && !own.is_same_user(client)
+        own.zip(client)
+            .is_some_and(|(own, client)| own.excludes(client))
     }
 
     /// Returns `true` if the token of a session is revoked. Its end may be on the way.

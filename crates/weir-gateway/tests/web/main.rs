@@ -1,6 +1,7 @@
 //! The gateway's web-facing parts: TLS, origins and limits, metrics and dashboard. The tests need
 //! no broker; the gateways wait for one that never becomes available.
 
+mod certificates;
 mod guard;
 mod pages;
 mod tls;
