@@ -11,7 +11,7 @@ use weir_net::tls::CertificateNames;
 const ISSUER: &str = "certificate";
 
 /// Returns the client with a verified certificate. Its user name is the first common name, or
-/// without one the first e-mail address, DNS name or URI.
+/// without one the first email address, DNS name or URI.
 pub(crate) fn certified_client(
     names: &CertificateNames,
     tenant_claim: Option<&ClaimPath>,

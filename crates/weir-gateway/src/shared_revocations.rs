@@ -26,7 +26,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// as much again, so that seldom two gateways remove the same ones.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// Time after the end of the tokens until a revocation is removed from the topic. Meanwhile
-/// somebody may revoke again, which must not be removed.
+/// an operator may revoke again, which must not be removed.
 const KEPT_MS: u64 = 3_600_000;
 /// Revocations that are removed at a time.
 const REMOVED_MAX: usize = 100;

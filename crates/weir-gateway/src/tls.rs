@@ -25,7 +25,7 @@ pub struct TlsConfig {
     pub listen: Option<SocketAddr>,
     /// Authorities of client certificates as PEM. Absent: clients are not asked for one.
     pub client_ca: Option<PathBuf>,
-    /// Whether a client must have a certificate; only with `client_ca`. Default: it must.
+    /// Need of a client certificate; only with `client_ca`. Default: required.
     pub client_auth: Option<ClientAuth>,
     /// Maximum time for a handshake in milliseconds, default 10,000.
     #[serde(
@@ -35,7 +35,7 @@ pub struct TlsConfig {
     pub handshake_timeout_ms: u64,
 }
 
-/// Whether clients must have a certificate.
+/// Need of a client certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientAuth {

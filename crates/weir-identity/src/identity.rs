@@ -110,9 +110,9 @@ impl UserIdentity {
     /// this one. The certificate of a connection says nothing about a session that a token or an
     /// adapter has opened.
     pub fn excludes(&self, client: &Self) -> bool {
-        let is_beside = client.method == AuthMethod::Certificate
+        let is_extra = client.method == AuthMethod::Certificate
             && matches!(self.method, AuthMethod::Jwt | AuthMethod::Adapter);
-        !is_beside && !self.is_same_user(client)
+        !is_extra && !self.is_same_user(client)
     }
 
     /// Returns the issuer; empty for anonymous clients.
@@ -210,7 +210,7 @@ mod tests {
             UserIdentity::new(issuer, AuthMethod::Certificate, parts).unwrap()
         };
         let token = identity("https://a", "anna");
-        assert!(!token.excludes(&certified("bob")), "beside the token");
+        assert!(!token.excludes(&certified("bob")), "next to the token");
         assert!(token.excludes(&identity("https://a", "bob")));
         assert!(certified("anna").excludes(&certified("bob")));
         assert!(!certified("anna").excludes(&certified("anna")));

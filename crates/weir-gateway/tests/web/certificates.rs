@@ -131,8 +131,8 @@ fn certificate_identifies_client_and_protects_session() {
     // The session ID alone is worth nothing.
     let id = created.split(',').nth(1).expect("an id");
     let bind = format!("bind_session\r\nLS_session={id}");
-    let mut stranger = web_socket(&gateway, Some(&bob));
-    assert!(exchange(&mut stranger, &bind, "CON").starts_with("CONERR,20,"));
+    let mut foreign = web_socket(&gateway, Some(&bob));
+    assert!(exchange(&mut foreign, &bind, "CON").starts_with("CONERR,20,"));
     let destroy = format!("control\r\nLS_reqId=1&LS_op=destroy&LS_session={id}");
     let mut other = web_socket(&gateway, Some(&bob));
     assert!(exchange(&mut other, &destroy, "REQERR").starts_with("REQERR,1,20,"));
@@ -147,7 +147,7 @@ fn certificate_identifies_client_and_protects_session() {
 fn invalid_certificates_end_the_handshake() {
     let (authority, other) = (authority(), authority());
     let files = files(&authority);
-    let (stranger, expired) = (
+    let (foreign, expired) = (
         issue(&other, "anna", false),
         issue(&authority, "anna", true),
     );
@@ -155,7 +155,7 @@ fn invalid_certificates_end_the_handshake() {
     for (auth, accepts_none) in [("", false), ("client_auth = \"optional\"\n", true)] {
         let lines = CERTIFICATES.replace("\n[auth]", &format!("{auth}\n[auth]"));
         let gateway = files.start(&lines);
-        for rejected in [&stranger, &expired] {
+        for rejected in [&foreign, &expired] {
             assert!(is_rejected(&gateway, Some(rejected)), "{auth}");
         }
         assert!(
@@ -183,7 +183,7 @@ fn optional_certificate_goes_with_other_clients() {
     assert!(exchange(&mut none, CREATE, "CON").starts_with("CONOK,"));
     let denied = exchange(&mut none, &add(1, "anna"), "REQERR");
     assert_eq!(denied, "REQERR,1,-2,Not authorized");
-    // A certificate without a name identifies nobody, and is not as good as none.
+    // A certificate without a name identifies no client, and is not as good as none.
     let nameless = CertificateRequest {
         name: "",
         hosts: &[],

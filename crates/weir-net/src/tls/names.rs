@@ -30,7 +30,7 @@ pub struct CertificateNames {
     pub units: Vec<String>,
     /// DNS names.
     pub dns: Vec<String>,
-    /// E-mail addresses.
+    /// Email addresses.
     pub emails: Vec<String>,
     /// URIs.
     pub uris: Vec<String>,
@@ -89,7 +89,7 @@ impl CertificateNames {
             let (id, mut value) = element(extension, OBJECT_ID)?;
             if id == ALTERNATIVE_NAMES {
                 if value.first() != Some(&OCTETS) {
-                    // Whether the extension is critical.
+                    // The flag of a critical extension.
                     value = next(value)?.1;
                 }
                 let names = element(element(value, OCTETS)?.0, SEQUENCE)?.0;
@@ -118,7 +118,7 @@ impl CertificateNames {
     }
 }
 
-/// Returns a name without control characters, which nobody could tell from another one.
+/// Returns a name without control characters. With them, two names could look alike.
 fn text(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
     (!text.chars().any(char::is_control)).then(|| text.to_owned())
