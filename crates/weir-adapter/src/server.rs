@@ -17,6 +17,7 @@ use weir_net::watchdog::{Heartbeat, join_until};
 use crate::config::{AdapterConfig, AdapterDirection, AdapterTls};
 use crate::event_loop::{AdapterLoop, LinkSource, Posted, Tls};
 use crate::metrics::AdapterMetrics;
+use crate::port::AdapterPort;
 use crate::protocol::{AdapterProtocol, NotificationTicket, ProtocolOptions, WhileDown};
 use crate::sink::AdapterSink;
 
@@ -72,36 +73,26 @@ impl<T> fmt::Debug for AdapterHandle<T> {
     }
 }
 
-impl<T> AdapterHandle<T> {
-    /// Sends a request without waiting; the sink gets the outcome. Returns `false` if too many
-    /// requests wait for the thread: then there is no outcome.
-    #[must_use]
-    pub fn request(&self, request: AdapterRequest, token: T, while_down: WhileDown) -> bool {
+impl<T: Send> AdapterPort<T> for AdapterHandle<T> {
+    fn request(&self, request: AdapterRequest, token: T, while_down: WhileDown) -> bool {
         let posted = Posted::Request(request, token, while_down);
         self.mailbox.post(posted, Duration::ZERO).is_ok()
     }
 
-    /// Sends `NTC` or `NSC` without waiting; it is queued while no adapter is connected.
-    pub fn notify_close(&self, request: AdapterRequest) {
-        if self
-            .mailbox
-            .post(Posted::Close(request), Duration::ZERO)
-            .is_err()
-        {
+    fn notify_close(&self, request: AdapterRequest) {
+        let posted = Posted::Close(request);
+        if self.mailbox.post(posted, Duration::ZERO).is_err() {
             self.metrics.close_dropped();
         }
     }
 
-    /// Answers a notification.
-    pub fn answer(&self, ticket: NotificationTicket, result: NotificationResult) {
+    fn answer(&self, ticket: NotificationTicket, result: NotificationResult) {
         // If the thread has ended, there is no adapter that waits for the answer.
-        let _ = self
-            .mailbox
-            .post(Posted::Answer(ticket, result), POST_TIMEOUT);
+        let posted = Posted::Answer(ticket, result);
+        let _ = self.mailbox.post(posted, POST_TIMEOUT);
     }
 
-    /// Returns the counters.
-    pub fn metrics(&self) -> &AdapterMetrics {
+    fn metrics(&self) -> &AdapterMetrics {
         &self.metrics
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use support::{
     TEST_TIMEOUT, TestServer, items, message, new_session, new_tables, schema, table, user,
 };
-use weir_adapter::{AdapterFailure, AdapterOutcome, WhileDown};
+use weir_adapter::{AdapterFailure, AdapterOutcome, AdapterPort as _, WhileDown};
 use weir_identity::ari::{
     AdapterNotification, AdapterReply, AdapterRequest, ExceptionKind, NotificationResult,
     TableStatistics,

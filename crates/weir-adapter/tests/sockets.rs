@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use support::{TEST_TIMEOUT, TestServer, items, user};
-use weir_adapter::{AdapterFailure, WhileDown};
+use weir_adapter::{AdapterFailure, AdapterPort as _, WhileDown};
 use weir_identity::ari::{AdapterNotification, AdapterReply, NotificationResult};
 use weir_net::tls::ClientTls;
 

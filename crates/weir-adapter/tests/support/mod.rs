@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use weir_adapter::{
-    AdapterConfig, AdapterHandle, AdapterOutcome, AdapterServer, AdapterSink, NotificationTicket,
-    ServerOptions, WhileDown,
+    AdapterConfig, AdapterHandle, AdapterOutcome, AdapterPort as _, AdapterServer, AdapterSink,
+    NotificationTicket, ServerOptions, WhileDown,
 };
 use weir_identity::ItemMode;
 use weir_identity::ari::{AdapterNotification, AdapterRequest, Parameter, TableInfo};
