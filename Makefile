@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build demo test test-kerberos test-keycloak test-rules attack lint bench soak fuzz clean
+.PHONY: help bootstrap build demo test docs test-kerberos test-keycloak test-rules attack lint bench soak fuzz clean
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -28,6 +28,9 @@ demo: build ## run broker, gateway and thousands of clients on this machine; wri
 
 test: ## run all tests: unit, property, end-to-end with a real broker, client SDKs, README
 	@scripts/test
+
+docs: bootstrap ## build the documentation as a searchable site, target/docs-site
+	@scripts/docs
 
 test-kerberos: ## build with Kerberos (feature gssapi) and test it against a KDC of its own
 	@scripts/test-kerberos
