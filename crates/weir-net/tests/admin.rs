@@ -140,6 +140,10 @@ fn dashboard_shows_values_rates_and_facts() {
     );
     assert!(row[4].as_f64() >= row[5].as_f64() && row[6].is_number());
     assert!(page("/dashboard/product.js").contains("const PRODUCT"));
+    let start = page("/");
+    assert!(start.starts_with("HTTP/1.1 302 Found\r\n"), "{start}");
+    assert!(start.contains("\r\nLocation: dashboard\r\n"), "{start}");
+    assert!(page("/nosuch").contains("there are /dashboard"));
     assert!(page("/health/ready").ends_with("ready\n"));
     stop(server);
 }

@@ -64,6 +64,10 @@ const REJECTION_DELAY_MS: u64 = 1_000;
 /// Time in milliseconds for outstanding responses at shutdown.
 const DRAIN_MS: u64 = 300;
 
+/// Text of the response with status 404.
+const NO_PAGE: &str =
+    "no such page; there are /dashboard, /metrics, /health/live and /health/ready\n";
+
 const TICK: u64 = 1;
 const DRAINED: u64 = 2;
 const REJECTION: u64 = 3;
@@ -233,6 +237,7 @@ impl<P: AdminPages> AdminHandler<P> {
     fn page(&mut self, path: &str, query: &str) -> Page {
         let draining = || self.draining.load(Ordering::Relaxed);
         Page::Now(match path {
+            "/" => Response::text(302, "see /dashboard\n").with_header("Location", "dashboard"),
             "/health/live" => live(&self.vitals),
             "/health/ready" => ready(self.pages.readiness(), draining()),
             "/metrics" => metrics_page(&self.registry),
@@ -241,7 +246,7 @@ impl<P: AdminPages> AdminHandler<P> {
                 Some(part) => part,
                 None => match self.pages.page(path, query) {
                     Some(page) => return page,
-                    None => Response::text(404, "no such page\n"),
+                    None => Response::text(404, NO_PAGE),
                 },
             },
         })
@@ -401,7 +406,7 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
             return self.call(io, conn, request);
         }
         // The dashboard page contains no data; its data requires the token.
-        let is_public = self.dashboard.part(request.path).is_some();
+        let is_public = request.path == "/" || self.dashboard.part(request.path).is_some();
         if let Some(refusal) = self.access.reject(request, is_public) {
             return respond(refusal);
         }
