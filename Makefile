@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build demo test docs test-kerberos test-keycloak test-rules attack lint bench soak fuzz clean
+.PHONY: help bootstrap build demo test test-kerberos test-keycloak test-rules test-churn attack lint bench soak fuzz clean docs
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -41,6 +41,10 @@ test-keycloak: ## verify tokens of Keycloak (160 MB from Maven, half a minute)
 test-rules: ## compare the item rules with their model in 1,000,000 cases (some minutes)
 	@. scripts/env; PROPTEST_CASES=1000000 cargo test --locked -p weir-identity --test rules \
 	  compiled_rules_decide_like_naive_evaluation
+
+test-churn: ## clients of two tenants that come, go and recover at 10,000 records/s for ten minutes
+	@. scripts/env; WEIR_CHURN_SECONDS=600 WEIR_CHURN_RATE=10000 cargo test --release --locked \
+	  -p weir-gateway --test record_churn -- --nocapture
 
 attack: build ## run attacks next to regular clients, at full scale, against the release binary
 	@. scripts/env; WEIR_ATTACK=full WEIR_ATTACK_BINARY=$(abspath $(WEIR)) \

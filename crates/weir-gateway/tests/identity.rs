@@ -1,7 +1,5 @@
 //! Clients with tokens of a provider: a broker, a web server with keys, and sessions of two users.
 
-#[path = "support/signer.rs"]
-mod signer;
 mod support;
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use signer::{ISSUER, Signer, key_document};
+use support::signer::{ISSUER, Signer, key_document};
 use support::{Client, TEST_TIMEOUT, TestEnv, metric};
 use weir_gateway::Gateway;
 use weir_identity::{Revocation, RevocationKey};

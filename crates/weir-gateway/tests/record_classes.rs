@@ -1,15 +1,10 @@
 //! Rules with `where`, with a real broker: clients with different claims see different records of
 //! one item, and nothing of the records of others.
 
-#[path = "support/signer.rs"]
-mod signer;
 mod support;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use signer::{ISSUER, Signer, key_document};
-use support::{Client, TestEnv, metric, wait_metric};
-use weir_gateway::Gateway;
+use support::classes::Classes;
+use support::{Client, metric, wait_metric};
 
 /// Records select by a member of their value; editors see all.
 const VALUE_RULES: &str = r#"
@@ -31,67 +26,6 @@ where = "KEY.tenant = {claims.tenant}"
 "#;
 const STORED: &str = "weir_gateway_last_values";
 const READ: &str = "weir_gateway_kafka_records_total";
-
-/// A topic, and a gateway with rules for the clients of one issuer.
-struct Classes {
-    env: TestEnv,
-    signer: Signer,
-}
-
-impl Classes {
-    fn new() -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_s = now.expect("a time after 1970").as_secs();
-        let (env, signer) = (TestEnv::new(), Signer::new("k1", now_s + 3_600));
-        env.write("keys.json", &key_document(&[&signer]));
-        Self { env, signer }
-    }
-
-    /// Starts a gateway with rules, sections and parameters of the connection.
-    fn start(&self, toml: &str, item: &str, parameters: &[(&str, &str)]) -> Gateway {
-        let toml = format!(
-            "{toml}\n[auth]\n[[auth.issuer]]\nissuer = \"{ISSUER}\"\naudience = \"weir\"\n\
-             jwks_file = \"keys.json\"\n"
-        );
-        let added = parameters.iter().map(|(name, value)| {
-            let line = format!("<param name=\"{name}\">{value}</param>\n");
-            line
-        });
-        let added: String = added.collect();
-        self.env.ready(self.env.config_with(&toml, |xml| {
-            let own = ["field.key", "field.value", "item-template.ltest"];
-            let is_own = |line: &&str| !own.iter().any(|name| line.contains(&format!("{name}\"")));
-            let lines: Vec<_> = xml.lines().filter(is_own).collect();
-            let xml = lines
-                .join("\n")
-                .replace(">item-template.ltest<", &format!(">{item}<"));
-            xml.replace("</data_provider>", &format!("{added}</data_provider>"))
-        }))
-    }
-
-    fn session(&self, gateway: &Gateway, claims: &str) -> Client {
-        let token = self.signer.token(claims);
-        Client::create_with(gateway, &format!("&LS_password={token}")).expect("a session")
-    }
-
-    /// Returns a session of a user with these tenants, as JSON.
-    fn tenant(&self, gateway: &Gateway, tenants: &str) -> Client {
-        self.session(gateway, &format!(r#"{{"tenant":{tenants}}}"#))
-    }
-
-    fn news(&self, tenant: &str, text: &str) {
-        let value = format!(r#"{{"tenant":{tenant},"text":"{text}"}}"#);
-        self.env.produce("k", &value);
-    }
-
-    fn row(&self, tenant: &str, id: &str, value: Option<&str>) {
-        let key = format!(r#"{{"tenant":"{tenant}","id":"{id}"}}"#);
-        match value {
-            Some(value) => self.env.produce(&key, value),
-            None => self.env.delete(&key),
-        }
-    }
-}
 
 const NEWS: &[(&str, &str)] = &[
     ("record.value.evaluator.type", "JSON"),

@@ -7,9 +7,11 @@
 )]
 
 pub mod admin;
+pub mod classes;
 pub mod http;
 pub mod identity;
 pub mod registry;
+pub mod signer;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
