@@ -10,7 +10,7 @@ use super::{Client, TestEnv};
 /// A topic, and a gateway with rules for the clients of one issuer.
 pub struct Classes {
     pub env: TestEnv,
-    signer: Signer,
+    pub signer: Signer,
 }
 
 impl Classes {
@@ -24,8 +24,13 @@ impl Classes {
 
     /// Starts a gateway with rules, sections and parameters of the connection.
     pub fn start(&self, toml: &str, item: &str, parameters: &[(&str, &str)]) -> Gateway {
+        self.start_with_auth(&format!("{toml}\n[auth]\n"), item, parameters)
+    }
+
+    /// Starts a gateway; the sections end with `[auth]`.
+    pub fn start_with_auth(&self, toml: &str, item: &str, parameters: &[(&str, &str)]) -> Gateway {
         let toml = format!(
-            "{toml}\n[auth]\n[[auth.issuer]]\nissuer = \"{ISSUER}\"\naudience = \"weir\"\n\
+            "{toml}\n[[auth.issuer]]\nissuer = \"{ISSUER}\"\naudience = \"weir\"\n\
              jwks_file = \"keys.json\"\n"
         );
         let line =

@@ -33,7 +33,11 @@ impl Signer {
             all.entry(name).or_insert(value);
         }
         let header = format!(r#"{{"alg":"ES256","kid":"{}"}}"#, self.id);
-        let claims = serde_json::to_string(&all).expect("JSON");
+        self.signed(&header, &serde_json::to_string(&all).expect("JSON"))
+    }
+
+    /// Returns a token with exactly this header and these claims.
+    pub(crate) fn signed(&self, header: &str, claims: &str) -> String {
         let signed = format!("{}.{}", BASE64.encode(header), BASE64.encode(claims));
         let signature = self.key.sign(&SystemRandom::new(), signed.as_bytes());
         format!("{signed}.{}", BASE64.encode(signature.expect("signature")))

@@ -183,6 +183,11 @@ fn tokens_are_judged_with_constant_text() {
         ("no algorithm", format!("{none}.{claims}.")),
         ("unsigned", format!("{header}.{claims}.")),
         (
+            "critical header",
+            env.signer
+                .signed(r#"{"alg":"ES256","kid":"k1","crit":["exp"]}"#, "{}"),
+        ),
+        (
             "other claims",
             format!("{header}.{}.{signature}", BASE64.encode("{}")),
         ),
