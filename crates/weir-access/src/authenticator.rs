@@ -23,7 +23,7 @@ use crate::config::AccessConfig;
 use crate::counters::AuthCounters;
 use crate::credentials::{ConnectionCredentials, Credential, Credentials};
 use crate::failure::AuthFailure;
-use crate::key_source::KeySource;
+use crate::key_source::{FetchError, KeySource};
 use crate::keys::{KeyStatus, KeyStore, OnRefresh};
 use crate::usage::{SessionPlace, TooManySessions, UsageOwner, UsageTable};
 use weir_net::lock;
@@ -161,6 +161,25 @@ impl Authenticator {
         });
         let sources = std::mem::take(&mut *lock(&self.key_sources));
         self.keys.start(sources, stopped, &on_refresh)
+    }
+
+    /// Fetches the keys of all issuers once. Returns the numbers of those that failed.
+    pub(crate) fn fetch_keys(&self) -> Vec<(usize, FetchError)> {
+        let mut failed = Vec::new();
+        let sources = std::mem::take(&mut *lock(&self.key_sources));
+        for (issuer, source) in sources.iter().enumerate() {
+            let KeySource::Web(server) = source else {
+                continue;
+            };
+            match server.fetch() {
+                Ok((keys, _)) => self.keys.rotate(issuer, |rotation| {
+                    rotation.start_fetch(0);
+                    rotation.fetched(keys, None, 0);
+                }),
+                Err(error) => failed.push((issuer, error)),
+            }
+        }
+        failed
     }
 
     /// Handles the end of a fetch.
@@ -378,7 +397,7 @@ impl Authenticator {
     }
 
     /// Returns the session rule that applies to a session.
-    fn session_rule(&self, access: &SessionAccess) -> Option<&SessionRule> {
+    pub(crate) fn session_rule(&self, access: &SessionAccess) -> Option<&SessionRule> {
         self.session_rules.get(usize::from(access.rule?))
     }
 

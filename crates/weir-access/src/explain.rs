@@ -18,24 +18,38 @@ pub struct TokenRefusal {
 }
 
 impl AccessConfig {
-    /// Verifies a token at a Unix time in milliseconds, with the keys in files. Keys on the web are
-    /// not fetched.
+    /// Verifies a token at a Unix time in milliseconds, with the keys in files and, with
+    /// `fetches_keys`, those on the web.
     ///
     /// # Errors
-    /// The token is not valid, or its key is not in a file.
+    /// The token is not valid, or its key is not available.
     pub fn verify_token(
         self,
         token: &str,
         unix_ms: u64,
+        fetches_keys: bool,
     ) -> Result<Arc<VerifiedToken>, TokenRefusal> {
         let authenticator = Authenticator::new(self, &[]);
         // They are not read for this.
         authenticator.revocations_are_known();
+        let failures = match fetches_keys {
+            true => authenticator.fetch_keys(),
+            false => Vec::new(),
+        };
         authenticator
             .verify(token, None, unix_ms)
-            .map_err(|failure| TokenRefusal {
-                code: failure.refusal().0.code(),
-                reason: failure.to_string(),
+            .map_err(|failure| {
+                let reason = failure.to_string();
+                let fetch = failures
+                    .iter()
+                    .find(|(issuer, _)| failure.lacks_keys_of(*issuer));
+                TokenRefusal {
+                    code: failure.refusal().0.code(),
+                    reason: match fetch {
+                        Some((_, error)) => format!("{reason}: {error}"),
+                        None => reason,
+                    },
+                }
             })
     }
 }

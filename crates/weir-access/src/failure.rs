@@ -46,6 +46,12 @@ impl AuthFailure {
         (code, code.text())
     }
 
+    /// Returns `true` if the keys of this issuer are not available.
+    pub(crate) fn lacks_keys_of(&self, number: usize) -> bool {
+        let unavailable = TokenError::KeysUnavailable { issuer: number };
+        *self == Self::Token(unavailable)
+    }
+
     /// Returns the reason for metrics and the audit log.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! Rules that can never match, or never as intended, given the Kafka connections.
 
-use weir_identity::config::{ItemPattern, ItemRule};
-use weir_identity::rules::{ConnectionFacts, ItemShape, rule_findings};
+use weir_identity::config::{ItemPattern, ItemRule, TokenSource};
+use weir_identity::rules::{ClaimSources, ConnectionFacts, ItemShape, rule_findings};
 use weir_identity::{ItemMode, ItemModes};
 use weir_mapping::{ConnectionConfig, SnapshotMode};
 
@@ -11,8 +11,11 @@ impl AccessConfig {
     /// Returns the faults of the rules, for the operator.
     pub fn findings(&self, connections: &[ConnectionConfig]) -> Vec<String> {
         let facts: Vec<_> = connections.iter().map(facts).collect();
-        let has_claims = !self.auth.issuers.is_empty();
-        let findings = rule_findings(&self.item_rules, &facts, has_claims);
+        let sources = ClaimSources {
+            tokens: !self.auth.issuers.is_empty(),
+            certificates: self.auth.sources.contains(&TokenSource::Certificate),
+        };
+        let findings = rule_findings(&self.item_rules, &facts, sources);
         let findings = findings.iter().map(ToString::to_string);
         let filters = self.item_rules.iter().flat_map(|rule| {
             let own = connections.iter().filter(|one| concerns(rule, one));

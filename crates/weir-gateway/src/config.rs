@@ -24,6 +24,7 @@ use crate::config_files::{missing_files, missing_log_file, unusable_schemas};
 use crate::connection::KafkaConnection;
 use crate::diffs::{DiffConfig, RawDiffs};
 use crate::error::{GatewayError, InvalidConfig, in_file};
+use crate::exposure::exposures;
 use crate::ingest::{StoreConfig, StoredRecords};
 use crate::lightstreamer_conf;
 pub use crate::limits::GatewayLimits;
@@ -309,6 +310,13 @@ impl GatewayConfig {
         };
         let tls = raw.tls.take().map(|tls| TlsFiles::open(tls, dir));
         let tls = tls.transpose().map_err(|error| at(error.into()))?;
+        let listen = overrides.listen.or(raw.listen).unwrap_or(DEFAULT_LISTEN);
+        let remarks = access.iter().flat_map(|access| {
+            exposures(&access.auth, &raw.allowed_origins, (listen, tls.as_ref()))
+        });
+        notes.extend(
+            remarks.map(|text| note(Severity::Warning, file, line_of_auth(&raw.text), text)),
+        );
         let admin = std::mem::take(&mut raw.admin);
         let admin = admin.open(overrides.admin, DEFAULT_ADMIN, dir);
         let admin = admin.map_err(|error| at(error.into()))?;
@@ -432,6 +440,16 @@ fn line_of_rule(text: &str, finding: &str) -> Option<u32> {
         key.trim() == "name" && value.trim().starts_with(&format!("\"{rule}\""))
     };
     let index = text.lines().position(is_name)?;
+    u32::try_from(index + 1).ok()
+}
+
+/// Returns the line with the sources of credentials, or with the beginning of `[auth]`.
+fn line_of_auth(text: &str) -> Option<u32> {
+    let find = |starts: &[&str]| {
+        let is_it = |line: &str| starts.iter().any(|start| line.trim().starts_with(start));
+        text.lines().position(is_it)
+    };
+    let index = find(&["sources"]).or_else(|| find(&["[auth]", "[[auth."]))?;
     u32::try_from(index + 1).ok()
 }
 

@@ -19,6 +19,7 @@ mod counters;
 mod dashboard;
 pub mod diffs;
 mod error;
+mod exposure;
 mod gateway;
 mod ingest;
 mod latency;

@@ -191,6 +191,15 @@ fn users_are_found_disconnected_and_revoked() {
         );
         assert_eq!(row["expires"], "2100-01-01T00:00:00.000Z");
     }
+    let handle = found[0]["session"].as_str().expect("a handle");
+    let (_, shown) = own.call(&format!("GET /admin/v1/sessions/{handle}"), "");
+    let granted = json!([{
+        "rule": "own", "effect": "allow", "items": ["ltest-[key=A]"], "max_frequency": null
+    }]);
+    assert_eq!(
+        (&shown["grants"], &shown["session_rule"]),
+        (&granted, &Value::Null)
+    );
     let revoke = r#"{"issuer":"https://id.example","jti":"t-1"}"#;
     let (status, revoked) = own.call("POST /admin/v1/revocations", revoke);
     assert_eq!((status, &revoked["jti"]), (200, &json!("t-1")));

@@ -9,8 +9,8 @@ use support::rules::{EXAMPLES, anna, bob, claims, item_rules, session_rules};
 use weir_identity::config::SessionRule;
 use weir_identity::config::{ItemRule, SnapshotRule};
 use weir_identity::rules::{
-    Allowance, ConnectionFacts, Denial, GrantTable, ItemAccess, ItemRules, ItemShape, RuleFinding,
-    explain_rules, rule_findings,
+    Allowance, ClaimSources, ConnectionFacts, Denial, GrantTable, ItemAccess, ItemRules, ItemShape,
+    RuleFinding, explain_rules, rule_findings,
 };
 use weir_identity::{Claims, ItemMode, ItemModes};
 use weir_mapping::CanonicalItem;
@@ -337,6 +337,15 @@ fn faulty_rules_are_rejected_with_their_name() {
     assert_eq!(error, "rule \"s\" sets no limit");
 }
 
+const ALL_SOURCES: ClaimSources = ClaimSources {
+    tokens: true,
+    certificates: true,
+};
+const NO_SOURCES: ClaimSources = ClaimSources {
+    tokens: false,
+    certificates: false,
+};
+
 fn facts() -> Vec<ConnectionFacts> {
     let shape = |prefix: &str, names: &[&str]| ItemShape {
         prefix: prefix.into(),
@@ -394,7 +403,7 @@ fn rules_that_never_match_are_found() {
     ];
     for (text, expected) in rows {
         let rules = item_rules(&rule("r", text)).unwrap();
-        let findings = rule_findings(&rules, &facts(), true);
+        let findings = rule_findings(&rules, &facts(), ALL_SOURCES);
         let texts: Vec<_> = findings.iter().map(ToString::to_string).collect();
         assert!(
             texts.len() == 1 && texts[0].contains(expected),
@@ -403,18 +412,23 @@ fn rules_that_never_match_are_found() {
     }
     let key = rule("r", "items=[\"news\"]\nwhere=\"KEY = {claims.t}\"");
     assert_eq!(
-        rule_findings(&item_rules(&key).unwrap(), &facts(), true),
+        rule_findings(&item_rules(&key).unwrap(), &facts(), ALL_SOURCES),
         []
     );
     let claims = item_rules(&key).unwrap();
-    let texts = rule_findings(&claims, &facts(), false);
+    let texts = rule_findings(&claims, &facts(), NO_SOURCES);
     assert!(texts[0].to_string().contains("there is no [auth]"));
+    let certified =
+        item_rules(&rule("r", "items=[\"news\"]\nwhen={ \"tls.cn\" = \"a\" }")).unwrap();
+    let texts = rule_findings(&certified, &facts(), NO_SOURCES);
+    assert!(texts.len() == 1 && texts[0].to_string().contains("auth.sources has no"));
+    assert_eq!(rule_findings(&certified, &facts(), ALL_SOURCES), []);
 }
 
 #[test]
 fn examples_have_no_finding() {
     let rules = item_rules(EXAMPLES).unwrap();
-    assert_eq!(rule_findings(&rules, &facts(), true), []);
+    assert_eq!(rule_findings(&rules, &facts(), ALL_SOURCES), []);
 }
 
 #[test]
@@ -449,7 +463,7 @@ fn shadowed_rules_are_found() {
         let text =
             format!("[[authorize]]\nname=\"a\"\n{first}\n[[authorize]]\nname=\"b\"\n{second}\n");
         let rules = item_rules(&text).unwrap();
-        let findings = rule_findings(&rules, &facts(), true);
+        let findings = rule_findings(&rules, &facts(), ALL_SOURCES);
         findings
             .iter()
             .map(ToString::to_string)
@@ -642,7 +656,7 @@ proptest! {
             modes: ItemModes::ALL,
         });
         let mut rest = all.clone();
-        for finding in rule_findings(&all, &facts, true) {
+        for finding in rule_findings(&all, &facts, ALL_SOURCES) {
             if let RuleFinding::Shadowed { rule, .. } = finding {
                 rest.retain(|one| one.name != rule);
             }

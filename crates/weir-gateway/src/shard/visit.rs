@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 use serde::Serialize;
+use weir_access::AccessDetails;
 
 use crate::trace::TraceSink;
 
@@ -91,6 +92,9 @@ pub(crate) struct SessionDetails {
     pub(crate) subscription_list: Vec<SubscriptionRow>,
     /// `true` if there are more subscriptions or items than listed.
     pub(crate) truncated: bool,
+    /// Rights of its client; `None` if clients are not identified.
+    #[serde(flatten)]
+    pub(crate) access: Option<AccessDetails>,
 }
 
 #[derive(Debug, Serialize)]

@@ -182,6 +182,9 @@ impl Clients {
 
     fn details(&mut self, key: SessionKey) -> Option<SessionDetails> {
         let entry = self.sessions.get_mut(key)?;
+        let auth = self.shared.auth.as_ref();
+        let access = auth.zip(entry.access.as_ref());
+        let access = access.map(|(auth, access)| auth.details(access));
         let (mut left, mut truncated) = (ITEMS_MAX, false);
         let mut rows = Vec::new();
         for one in entry.core.subscriptions() {
@@ -212,6 +215,7 @@ impl Clients {
         Some(SessionDetails {
             subscription_list: rows,
             truncated,
+            access,
         })
     }
 }

@@ -3,6 +3,7 @@
 use thiserror::Error;
 use weir_mapping::nearest;
 
+use crate::claims::ClaimPath;
 use crate::config::{Condition, ItemPattern, ItemRule, RuleEffect, ValuePattern};
 use crate::modes::{ItemMode, ItemModes};
 
@@ -72,6 +73,19 @@ pub enum RuleFinding {
     CommandFilter { rule: Box<str> },
     #[error("rule \"{rule}\" uses claims, but there is no [auth] with an issuer")]
     NoClaims { rule: Box<str> },
+    #[error(
+        "rule \"{rule}\" uses claims.tls of certificates, but auth.sources has no \"certificate\""
+    )]
+    NoCertificates { rule: Box<str> },
+}
+
+/// Claims that clients can have, in addition to `weir.auth` and `weir.user`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimSources {
+    /// Those of tokens.
+    pub tokens: bool,
+    /// Those of certificates.
+    pub certificates: bool,
 }
 
 fn hint(nearest: &Option<Box<str>>) -> String {
@@ -79,11 +93,11 @@ fn hint(nearest: &Option<Box<str>>) -> String {
     nearest.map_or_else(String::new, |name| format!("; the nearest is \"{name}\""))
 }
 
-/// Returns the faults of rules. `has_claims` is `true` if clients can have claims at all.
+/// Returns the faults of rules.
 pub fn rule_findings(
     rules: &[ItemRule],
     connections: &[ConnectionFacts],
-    has_claims: bool,
+    sources: ClaimSources,
 ) -> Vec<RuleFinding> {
     let mut findings = Vec::new();
     for (place, rule) in rules.iter().enumerate() {
@@ -100,9 +114,12 @@ pub fn rule_findings(
             check_modes(rule, &own, &mut findings);
             check_fields(rule, &own, &mut findings);
         }
-        if !has_claims && uses_claims(rule) {
-            let rule = rule.name.clone();
-            findings.push(RuleFinding::NoClaims { rule });
+        let name = || rule.name.clone();
+        if !sources.tokens && uses_claims(rule, |group| !matches!(group, "weir" | "tls")) {
+            findings.push(RuleFinding::NoClaims { rule: name() });
+        }
+        if !sources.certificates && uses_claims(rule, |group| group == "tls") {
+            findings.push(RuleFinding::NoCertificates { rule: name() });
         }
         let mut others = rules.iter().enumerate();
         let by = others.find(|(other, by)| match (by.effect, rule.effect) {
@@ -222,23 +239,19 @@ fn check_fields(
     }
 }
 
-/// Returns `true` if a rule needs claims of a token. Those of Weir's own exist without one.
-fn uses_claims(rule: &ItemRule) -> bool {
-    let is_own = |first: Option<&str>| matches!(first, Some("weir" | "tls"));
+/// Returns `true` if a rule uses a claim whose first name `is_wanted`.
+fn uses_claims(rule: &ItemRule, is_wanted: impl Fn(&str) -> bool) -> bool {
+    let is_used = |path: &ClaimPath| path.steps().next().is_some_and(&is_wanted);
     let placeholder = |pattern: &ItemPattern| match pattern {
         ItemPattern::Named { parameters, .. } => parameters.iter().any(|(_, value)| match value {
-            ValuePattern::Claim(path) => !is_own(path.steps().next()),
+            ValuePattern::Claim(path) => is_used(path),
             _ => false,
         }),
         _ => false,
     };
-    let mut conditions = rule.conditions.iter();
     rule.items.iter().any(placeholder)
-        || conditions.any(|one| !is_own(one.path.steps().next()))
-        || rule
-            .filter
-            .as_ref()
-            .is_some_and(|one| !is_own(one.claim.steps().next()))
+        || rule.conditions.iter().any(|one| is_used(&one.path))
+        || rule.filter.as_ref().is_some_and(|one| is_used(&one.claim))
 }
 
 /// Returns `true` if `by` surely applies to every request that `rule` covers. It may miss cases.

@@ -96,6 +96,22 @@ impl ItemRules {
         self.rules.iter().map(|one| &one.rule)
     }
 
+    /// Returns the rules whose conditions an identity meets.
+    pub fn granted(&self, grants: &Grants) -> impl Iterator<Item = &ItemRule> {
+        let all = (0..).zip(&self.rules);
+        let own = all.filter(|(number, _)| grants.has_rule(*number));
+        own.map(|(_, one)| &one.rule)
+    }
+
+    /// Returns the claims of placeholders, with the values that an identity has for items.
+    pub fn claim_values<'a>(
+        &'a self,
+        grants: &'a Grants,
+    ) -> impl Iterator<Item = (&'a ClaimPath, impl ExactSizeIterator<Item = &'a str>)> {
+        let slots = (0..).zip(&self.slots);
+        slots.map(|(slot, path)| (path, grants.values(slot)))
+    }
+
     /// Compiles the rules for an identity.
     pub fn grants(&self, claims: &Claims, table: &mut GrantTable) -> Result<Grants, TooManyValues> {
         let paths = self.condition_paths.iter();

@@ -12,7 +12,7 @@ mod index;
 mod message;
 mod record_class;
 
-pub use check::{ConnectionFacts, ItemShape, RuleFinding, rule_findings};
+pub use check::{ClaimSources, ConnectionFacts, ItemShape, RuleFinding, rule_findings};
 pub use compile::ItemRules;
 pub use decision::{Allowance, Denial, ItemAccess, SubscriptionDenial};
 pub use explain::{RuleExplanation, RuleReason, explain_rules};

@@ -157,6 +157,158 @@ fn explain_names_the_line_that_the_client_gets() {
     );
 }
 
+/// Begin of a file with an issuer, and with a rule.
+const ISSUER: &str = "[[auth.issuer]]\nissuer = \"https://id.example\"\n";
+const RULE: &str = "listen = \"127.0.0.1:0\"\n[auth]\n[[auth.issuer]]\n\
+                    issuer = \"https://id.example\"\naudience = \"weir\"\nkeys = \"discovery\"\n\
+                    [[authorize]]\nname = \"r\"\n";
+
+/// Items and fields that the rules are about.
+const FEED: &str = r##"
+[connection.feed]
+"bootstrap.servers" = "127.0.0.1:1"
+"item-template.quote" = "quote-#{symbol=KEY}"
+"map.quotes.to" = "item-template.quote"
+"map.status.to" = "status"
+"field.last" = "#{VALUE}"
+"##;
+
+/// A file for each fault of a rule or of `[auth]`: the fault is found in its line, marked here by
+/// `#!`, with what to do.
+#[test]
+fn check_finds_each_fault_with_line_and_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("gateway.toml");
+    fs::write(
+        dir.path().join("secret"),
+        "0123456789abcdef0123456789abcdef",
+    )
+    .unwrap();
+    let rule = |more: &str| format!("{}{more}\n", RULE.replace("\"r\"", "\"r\" #!"));
+    let merge = FEED.replace(
+        "[connection.feed]",
+        "[connection.feed]\n\"item.snapshot.enabled.mode\" = \"MERGE\"",
+    );
+    for (text, feed, expected) in [
+        // No template or item can produce the pattern.
+        (
+            rule("items = [\"qoute-[symbol=*]\"]"),
+            FEED,
+            "the nearest is \"quote\"",
+        ),
+        (
+            rule("items = [\"quote-[isin=*]\"]"),
+            FEED,
+            "must name the parameters symbol",
+        ),
+        (
+            format!(
+                "{RULE}items = [\"*\"]\n[[authorize]]\nname = \"s\" #!\nitems = [\"status\"]\n"
+            ),
+            FEED,
+            "rule \"r\" covers all that it does",
+        ),
+        (
+            format!(
+                "{}items = [\"status\"]\n[[authorize]]\nname = \"no\"\neffect = \"deny\"\n\
+                 items = [\"*\"]\n",
+                RULE.replace("\"r\"", "\"r\" #!")
+            ),
+            FEED,
+            "rule \"no\" covers all that it does",
+        ),
+        (
+            rule("items = [\"status\"]\nmodes = [\"DISTINCT\"]"),
+            &merge,
+            "its connections do not allow mode DISTINCT",
+        ),
+        (
+            rule("items = [\"status\"]\nfields = [\"lastt\"]"),
+            FEED,
+            "no field \"lastt\"; the nearest is \"last\"",
+        ),
+        (
+            rule("items = [\"status\"]\nmodes = [\"COMMAND\"]\nfields = [\"last\"]"),
+            FEED,
+            "needs the fields \"key\" and \"command\"",
+        ),
+        (
+            RULE.replace("[[authorize]]", "[[authorize]] #!")
+                + "items = [\"quote-[symbol=a b]\"]\n",
+            FEED,
+            "no item can have the value \"a b\"",
+        ),
+        (
+            RULE.replace("[[authorize]]", "[[authorize]] #!")
+                + "items = [\"status\"]\nwhere = \"VALUE.a[*] = {claims.t}\"\n",
+            FEED,
+            "where",
+        ),
+        (
+            "[[authorize]]\nname = \"r\" #!\nitems = [\"quote-[symbol={claims.s}]\"]\n".to_owned(),
+            FEED,
+            "uses claims, but there is no [auth] with an issuer",
+        ),
+        (
+            rule("items = [\"quote-[symbol={claims.tls.cn}]\"]"),
+            FEED,
+            "auth.sources has no \"certificate\"",
+        ),
+        (
+            format!(
+                "[auth] #!\n{ISSUER}audience = \"w\"\nkeys = \"discovery\"\n\
+                 {ISSUER}audience = \"w\"\nkeys = \"discovery\"\n"
+            ),
+            FEED,
+            "is configured twice",
+        ),
+        (
+            format!("[auth] #!\n{ISSUER}keys = \"discovery\"\n"),
+            FEED,
+            "list the values of the claim \"aud\"",
+        ),
+        (
+            format!("[auth] #!\n{ISSUER}audience = \"w\"\njwks_url = \"http://id.example/keys\"\n"),
+            FEED,
+            "use HTTPS",
+        ),
+        (
+            format!(
+                "[auth] #!\n{ISSUER}audience = \"w\"\nsecret_file = \"secret\"\n\
+                 algorithms = [\"HS256\", \"RS256\"]\n"
+            ),
+            FEED,
+            "use HS256 with secret_file only",
+        ),
+        (
+            "allowed_origins = [\"*\"]\nlisten = \"127.0.0.1:0\"\n[auth]\n\
+             sources = [\"cookie:weir\"] #!\n"
+                .to_owned(),
+            FEED,
+            "allowed_origins allows every page: list yours",
+        ),
+        (
+            "listen = \"0.0.0.0:8080\"\n[auth]\nsources = [\"password\"] #!\n".to_owned(),
+            FEED,
+            "tokens come to 0.0.0.0:8080 without TLS: serve TLS only",
+        ),
+    ] {
+        fs::write(&file, format!("{text}{feed}")).unwrap();
+        let mut check = weir(&["gateway", "check", "--offline", "--config"]);
+        let output = check.arg(&file).output().unwrap();
+        let shown = text_of(&output);
+        let line = 1 + text.lines().position(|line| line.contains("#!")).unwrap();
+        let place = format!("gateway.toml:{line}:");
+        let found = shown.lines().find(|line| line.contains(expected));
+        let found = found.unwrap_or_else(|| panic!("{expected}\n{text}\n{shown}"));
+        assert!(found.contains(&place), "{place}\n{shown}");
+    }
+}
+
+fn text_of(output: &std::process::Output) -> String {
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
 #[test]
 fn session_commands_need_token_and_gateway() {
     let sessions = |more: &[&str]| {

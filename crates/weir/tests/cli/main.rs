@@ -5,6 +5,7 @@ mod gateway;
 mod proxy;
 mod quick_start;
 mod registry;
+mod sessions;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -3,10 +3,10 @@
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use weir_access::AccessConfig;
 use weir_gateway::GatewayConfig;
@@ -25,7 +25,8 @@ const INPUT_BYTES_MAX: u64 = 1 << 20;
 pub(super) struct ExplainAccessArgs {
     /// File with the token of a client, to explain its rights; - is standard input
     ///
-    /// The token is verified with keys in files and never printed. Exit code 1: rejected.
+    /// The token is verified with keys in files, or --fetch-keys, and never printed. Exit code 1:
+    /// rejected.
     #[arg(long, value_name = "FILE", requires = "item", conflicts_with_all = ["record", "topic"])]
     token: Option<String>,
     /// JSON file with the claims of a client, instead of a token
@@ -36,12 +37,23 @@ pub(super) struct ExplainAccessArgs {
         conflicts_with_all = ["token", "record", "topic"]
     )]
     claims: Option<String>,
+    /// Fetch the keys of issuers from their servers, with --token
+    #[arg(long, requires = "token")]
+    fetch_keys: bool,
+    /// Time at which the token is verified (RFC 3339), with --token [default: now]
+    #[arg(long, value_name = "TIME", requires = "token", value_parser = parse_time)]
+    at: Option<Timestamp>,
     /// Subscription mode, with --token or --claims
     #[arg(long, value_name = "MODE", value_enum, default_value = "merge")]
     mode: ModeArg,
     /// Request unfiltered delivery, with --token or --claims
     #[arg(long)]
     unfiltered: bool,
+}
+
+fn parse_time(text: &str) -> Result<Timestamp, String> {
+    let parsed = text.parse();
+    parsed.map_err(|_| "write a time like 2027-01-15T08:00:00Z".to_owned())
 }
 
 impl ExplainAccessArgs {
@@ -174,15 +186,17 @@ fn client(
         }));
     }
     let token = read(args.token.as_deref().unwrap_or("-")).or_exit(Exit::Usage)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ms = now.map_or(0, |now| now.as_millis() as u64);
-    Ok(match access.verify_token(token.trim(), now_ms) {
-        Ok(verified) => Ok(Client {
-            claims: verified.claims.clone(),
-            identity: Some(Arc::clone(&verified.identity)),
-        }),
-        Err(refusal) => Err((refusal.reason, refusal.code)),
-    })
+    let at = args.at.unwrap_or_else(Timestamp::now);
+    let at_ms = u64::try_from(at.as_millisecond()).unwrap_or(0);
+    Ok(
+        match access.verify_token(token.trim(), at_ms, args.fetch_keys) {
+            Ok(verified) => Ok(Client {
+                claims: verified.claims.clone(),
+                identity: Some(Arc::clone(&verified.identity)),
+            }),
+            Err(refusal) => Err((refusal.reason, refusal.code)),
+        },
+    )
 }
 
 fn read(path: &str) -> anyhow::Result<String> {

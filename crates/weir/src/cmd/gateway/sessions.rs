@@ -21,7 +21,7 @@ pub(crate) enum SessionsCommand {
         after_help = "Example:\n  weir gateway sessions list --user anna --token-file token"
     )]
     List(ListArgs),
-    /// Show a session with its subscriptions
+    /// Show a session with its subscriptions and the rules that apply to its client
     Show(ShowArgs),
     /// Follow a session or an item live, one JSON object per line, until Ctrl-C
     ///
@@ -266,13 +266,14 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     let members = session.as_object().into_iter().flatten();
-    for (name, value) in members.filter(|(_, value)| !value.is_array()) {
+    for (name, value) in members.filter(|(_, value)| !value.is_array() && !value.is_object()) {
         let text = value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned);
         println!("{name:<14} {}", one_line(&text));
     }
     let none = Vec::new();
+    print_rights(&session);
     for one in session["subscription_list"].as_array().unwrap_or(&none) {
         let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
         println!(
@@ -290,6 +291,26 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// Prints the item rules that apply to the client of a session, and its values for them.
+fn print_rights(session: &Value) {
+    let texts = |list: &Value| {
+        let texts = list
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
+        one_line(&texts.collect::<Vec<_>>().join(", "))
+    };
+    for one in session["grants"].as_array().into_iter().flatten() {
+        let text = |name: &str| one_line(one[name].as_str().unwrap_or_default());
+        let items = texts(&one["items"]);
+        println!("rule \"{}\" {}s {items}", text("rule"), text("effect"));
+    }
+    for (claim, values) in session["claims"].as_object().into_iter().flatten() {
+        println!("claims.{} is {}", one_line(claim), texts(values));
+    }
 }
 
 fn trace(args: &TraceArgs) -> Result<Exit, Failure> {
