@@ -18,11 +18,12 @@ const CONNECTION_HEADERS: [&str; 9] = [
     "upgrade",
 ];
 
-/// Headers and address of a client.
+/// Headers and address of a client, and the name in its certificate.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientHead {
     peer: SocketAddr,
     headers: Vec<(String, String)>,
+    principal: Option<String>,
 }
 
 /// Never prints headers, which may contain credentials.
@@ -45,7 +46,19 @@ impl ClientHead {
             headers: headers
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .collect(),
+            principal: None,
         }
+    }
+
+    /// Adds the name in the client's certificate.
+    #[must_use]
+    pub fn with_principal(self, principal: Option<String>) -> Self {
+        Self { principal, ..self }
+    }
+
+    /// Returns the name in the client's certificate, if it has one.
+    pub fn principal(&self) -> Option<&str> {
+        self.principal.as_deref()
     }
 
     /// Returns the headers.

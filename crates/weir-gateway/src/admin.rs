@@ -59,6 +59,16 @@ impl MetricSources {
             all = false;
             text.push_str(&format!("revocations: {reason}\n"));
         }
+        if let Some(adapter) = &self.adapter {
+            let connected = adapter.metrics().is_connected();
+            all &= connected;
+            let word = if connected {
+                "connected"
+            } else {
+                "not connected"
+            };
+            text.push_str(&format!("remote adapter: {word}\n"));
+        }
         (all, text)
     }
 }

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use toml::Spanned;
+use weir_adapter::{AdapterConfig, RawAdapterConfig};
 use weir_identity::config::{RawAuth, RawAuthorize, RawMessage, RawSessionRule, TokenSource};
 use weir_mapping::{
     ConfigReport, ConfigSource, ConnectionConfig, Location, Note, Parameter, ParseOptions,
@@ -37,6 +38,9 @@ pub use weir_access::audit::AuditConfig;
 use weir_access::audit::RawAudit;
 use weir_access::{AccessConfig, RawAccess};
 
+/// Remark on an adapter that gets passwords over a network.
+const EXPOSED_ADAPTER: &str = "[adapter] sends passwords of clients over a network without TLS: \
+    use a loopback address, or set certificate and key";
 const DEFAULT_SET: &str = "KafkaConnector";
 /// Sessions up to which one event loop costs less than two (bench/runs, plan `broadcast`).
 const EVENT_LOOP_SESSIONS: usize = 1_000;
@@ -79,6 +83,8 @@ pub struct GatewayConfig {
     pub access: Option<AccessConfig>,
     /// Item that configures the client simulator of Lightstreamer's load test; `None`: not served.
     pub simulator: Option<SimulatorConfig>,
+    /// Remote Metadata Adapter; `None`: none is asked.
+    pub adapter: Option<AdapterConfig>,
     /// Rules and limits of client messages; without rules, all are refused.
     pub messages: MessageConfig,
     /// Storage of last values of items without subscribers.
@@ -191,6 +197,7 @@ struct RawFile {
     compression: CompressionConfig,
     allowed_origins: Origins,
     simulator: Option<SimulatorConfig>,
+    adapter: Option<RawAdapterConfig>,
     message: Vec<RawMessage>,
     messages: MessageLimits,
     kafka: KafkaTable,
@@ -218,6 +225,14 @@ type ConnectionParts = (
     Vec<ConnectionConfig>,
     Vec<Cluster>,
     Vec<Option<ConnectionRegistry>>,
+);
+
+/// What clients may do, and in which formats they get updates.
+type PolicyParts = (
+    DiffConfig,
+    MessageConfig,
+    Option<AccessConfig>,
+    Option<AdapterConfig>,
 );
 
 impl GatewayConfig {
@@ -296,7 +311,24 @@ impl GatewayConfig {
         let topic = access.as_ref().and_then(|it| it.auth.revocations.as_ref());
         let shared = topic.map_or(Ok(()), |topic| shared_revocations::check(topic, &usable));
         shared.map_err(|error| error.in_file(file.display()))?;
-        let messages = MessageConfig::new(&raw.message, raw.messages.clone(), &usable);
+        let adapter = raw.adapter.take();
+        let adapter = adapter.map(|adapter| AdapterConfig::new(adapter, dir));
+        let adapter = adapter.transpose().map_err(InvalidConfig::from);
+        let adapter = adapter.map_err(|error| error.in_file(file.display()))?;
+        if adapter.as_ref().is_some_and(AdapterConfig::is_exposed) {
+            notes.push(note(
+                Severity::Warning,
+                file,
+                None,
+                EXPOSED_ADAPTER.to_owned(),
+            ));
+        }
+        let messages = MessageConfig::new(
+            &raw.message,
+            raw.messages.clone(),
+            &usable,
+            adapter.is_some(),
+        );
         let messages = messages.map_err(|error| error.in_file(file.display()))?;
         let remarks = messages.remarks();
         notes.extend(remarks.map(|text| note(Severity::Warning, file, None, text)));
@@ -331,7 +363,7 @@ impl GatewayConfig {
             overrides,
             (connections, clusters, registries),
             (tls, admin, audit),
-            (diffs, messages, access),
+            (diffs, messages, access, adapter),
             notes,
         )
         .map_err(at)
@@ -343,7 +375,7 @@ impl GatewayConfig {
         overrides: &CliOverrides,
         (connections, clusters, registries): ConnectionParts,
         (tls, admin, audit): (Option<TlsFiles>, AdminConfig, Option<AuditConfig>),
-        (diffs, messages, access): (DiffConfig, MessageConfig, Option<AccessConfig>),
+        (diffs, messages, access, adapter): PolicyParts,
         notes: Vec<Note>,
     ) -> Result<Self, InvalidConfig> {
         let listen = overrides.listen.or(raw.listen).unwrap_or(DEFAULT_LISTEN);
@@ -367,6 +399,7 @@ impl GatewayConfig {
             allowed_origins: raw.allowed_origins,
             access,
             simulator: raw.simulator,
+            adapter,
             messages,
             last_values: raw.last_values,
             resume_delay_ms: raw.resume_delay_ms.unwrap_or(2_000),

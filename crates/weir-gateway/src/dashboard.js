@@ -9,10 +9,19 @@ const TRANSPORTS = [
   ["sessions.unbound", "unbound"],
 ];
 
+// State of the remote Metadata Adapter; nothing if none is configured.
+const remoteAdapter = (adapter) => {
+  if (adapter === null) {
+    return [];
+  }
+  const state = adapter.connected ? `${Format.some(adapter.pending, "request")} pending` : "not connected";
+  return [`remote adapter: ${state}`];
+};
+
 const PRODUCT = {
   title: "Weir gateway",
-  waiting: ({ connections }) => connections.some((one) => one.enabled && !one.ready),
-  facts: (response) => [response.clients, `adapter set ${response.adapter_set}`, Format.some(response.shards, "event loop")],
+  waiting: ({ connections, adapter }) => connections.some((one) => one.enabled && !one.ready) || (adapter !== null && !adapter.connected),
+  facts: (response) => [response.clients, `adapter set ${response.adapter_set}`, Format.some(response.shards, "event loop"), ...remoteAdapter(response.adapter)],
   charts: (each) => [
     { title: "Sessions by transport", format: Format.count, least: 4, series: [...TRANSPORTS, ["connections", "connections"]] },
     { title: "Subscriptions and items", format: Format.count, least: 4, series: [["subscriptions", "subscriptions"], ["items", "items"]] },

@@ -156,6 +156,10 @@ impl DashboardSource for GatewayFigures {
         let limits = AdmissionLimit::ALL.iter().map(
             |limit| json!({ "limit": limit.label(), "hits": self.sources.admission.hits(*limit) }),
         );
+        let adapter = self.sources.adapter.as_ref().map(|adapter| {
+            let metrics = adapter.metrics();
+            json!({ "connected": metrics.is_connected(), "pending": metrics.pending() })
+        });
         let tls = self.sources.tls.as_deref();
         let facts = [
             ("adapter_set", json!(self.info.adapter_set)),
@@ -165,6 +169,7 @@ impl DashboardSource for GatewayFigures {
                 "certificate_ends_unix_s",
                 json!(tls.and_then(TlsFiles::not_after_unix_s)),
             ),
+            ("adapter", json!(adapter)),
             ("connections", connections.collect()),
             ("limits", limits.collect()),
         ];

@@ -29,6 +29,9 @@ pub enum GatewayError {
         /// Error of the operating system.
         error: std::io::Error,
     },
+    /// The connection to the remote adapter cannot be set up.
+    #[error(transparent)]
+    Adapter(#[from] weir_adapter::AdapterError),
     /// The operating system refused a thread or a file descriptor.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
@@ -112,6 +115,8 @@ pub(crate) enum InvalidConfig {
     Admin(#[from] weir_net::admin::AdminConfigError),
     #[error(transparent)]
     Audit(#[from] weir_access::audit::AuditError),
+    #[error(transparent)]
+    Adapter(#[from] weir_adapter::AdapterConfigError),
     #[error("tls: {0}")]
     Tls(#[from] weir_net::tls::TlsFilesError),
     #[error("tls.listen = {0} is also listen: leave it out for TLS only")]
@@ -133,6 +138,8 @@ pub(crate) enum InvalidConfig {
         name: String,
         known: String,
     },
+    #[error("message rule \"{rule}\": there is no [adapter]")]
+    MessageAdapter { rule: String },
     #[error("message rule \"{rule}\": connection \"{name}\": {error}")]
     MessageClient {
         rule: String,

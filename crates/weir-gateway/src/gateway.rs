@@ -1,13 +1,15 @@
 //! A running gateway: starts the threads, provides its addresses, shuts down cleanly.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
+use weir_adapter::{AdapterPort as _, AdapterServer};
 use weir_identity::audit::{AuditEvent, AuditOutcome};
+use weir_identity::config::TokenSource;
 use weir_identity::{Revocation, RevocationError, RevocationKey};
 use weir_mapping::ConnectionConfig;
 use weir_net::MailboxSender;
@@ -21,6 +23,7 @@ use weir_net::tls::TlsFiles;
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 use weir_tlcp::server::SessionConfig;
 
+use crate::adapter::{self, AdapterAccess, AdapterToken, ShardInboxes};
 use crate::admin::GatewayPages;
 use crate::admission::Admission;
 use crate::cluster::Cluster;
@@ -73,6 +76,7 @@ pub struct Gateway {
     /// Writer of the audit log, which ends last.
     audit_writer: Option<JoinHandle<()>>,
     auth: Option<Arc<Authenticator>>,
+    adapter: Option<AdapterServer<AdapterToken>>,
     /// Monitors the shards while the gateway exists.
     _watchdog: Watchdog,
     /// Dropped to stop the memory monitor.
@@ -99,7 +103,19 @@ impl Gateway {
         } = Listeners::open(config.listen, tls.as_deref(), config.event_loops)?;
         let (audit, audit_writer) = start_audit(&config)?.unzip();
         let (messages, message_queues) = prepare_messages(&mut config).unzip();
-        let shared = Arc::new(shard_context(&mut config, audit.clone(), messages));
+        let peers = ShardInboxes::default();
+        let adapter = config.adapter.take();
+        let unavailable = adapter.as_ref().map(|one| one.unavailable);
+        let adapter = adapter.map(|one| adapter::start(one, &config.set_id, Arc::clone(&peers)));
+        let adapter = adapter.transpose()?;
+        let access = adapter.as_ref().zip(unavailable);
+        let access = access.map(|(server, unavailable)| AdapterAccess {
+            port: Arc::new(server.handle()),
+            unavailable,
+            identifies: is_adapter_alone(&config),
+        });
+        let shared = shard_context(&mut config, audit.clone(), (messages, access), peers);
+        let shared = Arc::new(shared);
         let shards = make_shards(listeners, &shared)?;
         let inboxes: Vec<_> = shards.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
@@ -114,6 +130,7 @@ impl Gateway {
             audit: audit.clone(),
             messages: shared.messages.clone(),
             auth: shared.auth.clone(),
+            adapter: shared.adapter.as_ref().map(|one| Arc::clone(&one.port)),
         };
         let mut threads = start_shards(shards)?;
         let stop_ingest = Arc::new(AtomicBool::new(false));
@@ -130,7 +147,9 @@ impl Gateway {
         let heartbeats = sources.shards.iter().map(|one| Arc::clone(&one.heartbeat));
         let watchdog = Watchdog::start(heartbeats.collect(), config.watchdog)?;
         let own = tls.iter().map(|tls| &tls.files);
-        let certificates: Vec<_> = own.chain(&config.admin.files).cloned().collect();
+        let of_adapter = adapter.as_ref().and_then(AdapterServer::certificates);
+        let own = own.chain(&config.admin.files).chain(of_adapter);
+        let certificates: Vec<_> = own.cloned().collect();
         let draining = Arc::new(AtomicBool::new(false));
         let info = GatewayInfo {
             adapter_set: shared.set_id.clone(),
@@ -163,6 +182,7 @@ impl Gateway {
             audit,
             audit_writer,
             auth: shared.auth.clone(),
+            adapter,
             _watchdog: watchdog,
             stop_watch,
             stop_ingest,
@@ -196,12 +216,21 @@ impl Gateway {
         self.admin.address()
     }
 
-    /// Returns `true` if every enabled connection delivers what is produced from now on.
+    /// Returns the address on which the gateway waits for the remote adapter.
+    pub fn adapter_address(&self) -> Option<SocketAddr> {
+        self.adapter.as_ref()?.listen_address()
+    }
+
+    /// Returns `true` if every enabled connection delivers what is produced from now on, and new
+    /// clients can be identified.
     pub fn ready(&self) -> bool {
         let lacks = |auth: &Arc<Authenticator>| {
             !auth.issuers_without_keys().is_empty() || auth.awaited_revocations().is_some()
         };
-        self.unready_connections().is_empty() && !self.auth.iter().any(lacks)
+        let is_down = |adapter: &AdapterServer<_>| !adapter.handle().metrics().is_connected();
+        self.unready_connections().is_empty()
+            && !self.auth.iter().any(lacks)
+            && !self.adapter.iter().any(is_down)
     }
 
     /// Returns the connections that are not ready, with their last errors.
@@ -237,7 +266,8 @@ impl Gateway {
 
     /// Stops reading, delivers the updates already read, ends all sessions and all threads.
     ///
-    /// Takes at most `drain_spread_ms`, `drain_timeout_ms` and one second. Threads that do not end
+    /// Takes at most `drain_spread_ms`, `drain_timeout_ms` and one second, with a remote adapter up
+    /// to three. Threads that do not end
     /// by then keep running; their names are returned.
     pub fn shut_down(self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
@@ -264,6 +294,9 @@ impl Gateway {
         let deadline = begin + Duration::from_millis(budget_ms) + JOIN_TIMEOUT;
         drop(self.stop_watch);
         let mut stuck = join_until(self.threads, deadline);
+        // The ends of all sessions are on their way to the adapter.
+        let adapter = self.adapter.into_iter();
+        stuck.extend(adapter.flat_map(|adapter| adapter.shut_down(JOIN_TIMEOUT)));
         let deadline = deadline.max(Instant::now() + JOIN_TIMEOUT / 2);
         stuck.extend(join_until(vec![self.admin.stop()], deadline));
         self.audit.iter().for_each(|audit| audit.close());
@@ -378,10 +411,19 @@ fn start_auth(
     shared_revocations::start(auth, &shared.connections, stopped)
 }
 
+/// Returns `true` if neither tokens nor certificates identify clients, only the remote adapter.
+fn is_adapter_alone(config: &GatewayConfig) -> bool {
+    config.access.as_ref().is_none_or(|access| {
+        let auth = &access.auth;
+        auth.issuers.is_empty() && !auth.sources.contains(&TokenSource::Certificate)
+    })
+}
+
 fn shard_context(
     config: &mut GatewayConfig,
     audit: Option<Arc<AuditLog>>,
-    messages: Option<Arc<Messages>>,
+    (messages, adapter): (Option<Arc<Messages>>, Option<AdapterAccess>),
+    peers: ShardInboxes,
 ) -> ShardContext {
     let access = config.access.take();
     let names: Vec<&str> = config
@@ -416,6 +458,7 @@ fn shard_context(
             ..SessionConfig::default()
         },
         auth,
+        adapter,
         limits,
         unknown_names: config.unknown_names,
         simulator: config.simulator.take(),
@@ -424,7 +467,7 @@ fn shard_context(
         diff_bytes_per_second: config.diffs.budget_bytes_per_second,
         shards: config.event_loops,
         placement: Placement::new(config.event_loops, event_loop_share(config)),
-        peers: OnceLock::new(),
+        peers,
     }
 }
 

@@ -5,6 +5,7 @@
 //! and mapping), one for administration. They share no mutable data: ingest threads post updates to
 //! the interested shards, and shards send their interests to the ingest threads.
 
+mod adapter;
 mod admin;
 mod admission;
 mod bounds;

@@ -4,6 +4,7 @@
 //! own atomics, and a scrape sums them. No label contains an item name, because the number of items
 //! is unbounded.
 
+mod adapter;
 mod auth;
 mod histogram;
 mod messages;
@@ -12,6 +13,7 @@ mod scrape;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_adapter::AdapterMetrics;
 use weir_fanout::{DeliveryCounters, RowTableCounters};
 use weir_net::admin::MetricKind;
 use weir_net::server::IoCounters;
@@ -243,6 +245,19 @@ const ADMISSION_METRICS: &[MetricSpec<Admission>] = metrics! {
         "Memory above which new sessions and subscriptions are refused.";
     Gauge weir_gateway_overloaded |guard| u64::from(guard.overload.is_on()),
         "1 while new sessions and subscriptions are refused because of the memory limit.";
+};
+
+const ADAPTER_METRICS: &[MetricSpec<AdapterMetrics>] = metrics! {
+    Gauge weir_gateway_adapter_connected |a| u64::from(a.is_connected()),
+        "1 while a remote adapter is connected.";
+    Gauge weir_gateway_adapter_pending |a| a.pending(),
+        "Requests that wait for a reply of the remote adapter.";
+    Gauge weir_gateway_adapter_close_notifications |a| a.closes()[0],
+        "Ends of sessions and subscriptions that wait to be sent to the remote adapter.";
+    Counter weir_gateway_adapter_close_notifications_dropped |a| a.closes()[1],
+        "Ends of sessions and subscriptions that the remote adapter will not get.";
+    Counter weir_gateway_adapter_late_replies |a| a.late_replies(),
+        "Replies of the remote adapter after their deadline.";
 };
 
 const AUDIT_METRICS: &[MetricSpec<AuditLog>] = metrics! {

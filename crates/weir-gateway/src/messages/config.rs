@@ -87,13 +87,21 @@ impl MessageConfig {
         rules: &[RawMessage],
         limits: MessageLimits,
         connections: &[(&str, bool, &KafkaSettings)],
+        has_adapter: bool,
     ) -> Result<Self, InvalidConfig> {
         if let Some(key) = limits.unusable() {
             return Err(InvalidConfig::MessageLimit(key));
         }
         let rules = MessageRule::parse_all(rules)?;
         for rule in &rules {
-            let MessageDestination::Topic { connection, .. } = &rule.destination;
+            let connection = match &rule.destination {
+                MessageDestination::Topic { connection, .. } => connection,
+                MessageDestination::Adapter if has_adapter => continue,
+                MessageDestination::Adapter => {
+                    let rule = rule.name.to_string();
+                    return Err(InvalidConfig::MessageAdapter { rule });
+                }
+            };
             let (rule, name) = (rule.name.to_string(), connection.to_string());
             match connections.iter().find(|one| *one.0 == **connection) {
                 // The client that reads may support more than the one that writes.
@@ -123,11 +131,13 @@ impl MessageConfig {
 
     /// Returns the topics of the rules, each with its rule and Kafka connection.
     pub fn topics(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        self.rules.iter().map(|rule| {
-            let MessageDestination::Topic {
-                connection, topic, ..
-            } = &rule.destination;
-            (&*rule.name, &**connection, &**topic)
-        })
+        self.rules
+            .iter()
+            .filter_map(|rule| match &rule.destination {
+                MessageDestination::Topic {
+                    connection, topic, ..
+                } => Some((&*rule.name, &**connection, &**topic)),
+                MessageDestination::Adapter => None,
+            })
     }
 }

@@ -36,8 +36,8 @@ pub(crate) struct Messages {
 /// Where the messages of a rule go.
 #[derive(Debug)]
 struct MessageTarget {
-    topic: Arc<str>,
-    queue: Sender<OutgoingMessage>,
+    /// Topic, and the queue of its connection; `None` for the adapter.
+    topic: Option<(Arc<str>, Sender<OutgoingMessage>)>,
     users: UserRates,
     counters: RuleCounters,
 }
@@ -91,10 +91,13 @@ impl Messages {
             return None;
         }
         let mut queues: Vec<(MessageQueue, Sender<OutgoingMessage>)> = Vec::new();
-        let mut target = |rule: &MessageRule| {
+        let mut topic = |rule: &MessageRule| {
             let MessageDestination::Topic {
                 connection, topic, ..
-            } = &rule.destination;
+            } = &rule.destination
+            else {
+                return None;
+            };
             let index = connections.iter().position(|one| *one.name == **connection);
             let connection = index.unwrap_or_default();
             let known = queues.iter().find(|(one, _)| one.connection == connection);
@@ -108,12 +111,12 @@ impl Messages {
                 queues.push((queue, sender.clone()));
                 sender
             });
-            MessageTarget {
-                topic: Arc::from(&**topic),
-                queue,
-                users: UserRates::default(),
-                counters: RuleCounters::default(),
-            }
+            Some((Arc::from(&**topic), queue))
+        };
+        let mut target = |rule: &MessageRule| MessageTarget {
+            topic: topic(rule),
+            users: UserRates::default(),
+            counters: RuleCounters::default(),
         };
         let targets = config.rules.iter().map(&mut target).collect();
         let identity = UserIdentity::anonymous();
@@ -156,7 +159,7 @@ impl Messages {
         rate.is_none_or(|rate| users.take(&rights.issuer, &rights.user, rate as f32, now_ms))
     }
 
-    /// Queues a message of event loop `shard`. Returns `false` if the gateway stops.
+    /// Queues a message of event loop `shard` for its topic. Returns `false` if the gateway stops.
     pub(crate) fn send(&self, message: MessageParts<'_>, shard: u16, index: usize) -> bool {
         let MessageParts {
             text,
@@ -166,12 +169,17 @@ impl Messages {
             prog,
         } = message;
         let target = &self.targets[grant.rule];
-        let MessageDestination::Topic { key, .. } = &self.rules[grant.rule].destination;
+        let Some((topic, queue)) = &target.topic else {
+            return false;
+        };
         let message = OutgoingMessage {
-            topic: Arc::clone(&target.topic),
-            key: match key {
-                MessageKey::Sequence => sequence.map(Arc::from),
-                MessageKey::Absent | MessageKey::Claim(_) => grant.key.clone(),
+            topic: Arc::clone(topic),
+            key: match &self.rules[grant.rule].destination {
+                MessageDestination::Topic {
+                    key: MessageKey::Sequence,
+                    ..
+                } => sequence.map(Arc::from),
+                _ => grant.key.clone(),
             },
             text,
             sender: Arc::clone(sender),
@@ -179,7 +187,7 @@ impl Messages {
             prog,
             token: u64::from(shard) << 32 | index as u64,
         };
-        target.queue.send(message).is_ok()
+        queue.send(message).is_ok()
     }
 
     /// Stores a result for its event loop, and returns the number of that.

@@ -18,6 +18,7 @@ use super::{
     ADMISSION_METRICS, AUDIT_METRICS, CONNECTION_METRICS, FAILURES, MetricSpec, SHARD_METRICS,
     ShardMetrics, TLS_METRICS,
 };
+use crate::adapter::Adapter;
 use crate::admission::{Admission, AdmissionLimit};
 use crate::connection::KafkaConnection;
 use crate::counters::UNKNOWN;
@@ -37,6 +38,8 @@ pub(crate) struct MetricSources {
     /// `None` without rules for client messages.
     pub(crate) messages: Option<Arc<Messages>>,
     pub(crate) auth: Option<Arc<Authenticator>>,
+    /// `None`: no remote adapter is asked.
+    pub(crate) adapter: Option<Adapter>,
 }
 
 impl MetricSources {
@@ -134,6 +137,9 @@ impl Collector for MetricSources {
         }
         if let Some(auth) = &self.auth {
             super::auth::encode(auth, &mut encoder)?;
+        }
+        if let Some(adapter) = &self.adapter {
+            super::adapter::encode(adapter.metrics(), &mut encoder)?;
         }
         if let Some(tls) = &self.tls {
             for metric in TLS_METRICS {

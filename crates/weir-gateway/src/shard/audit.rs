@@ -2,7 +2,7 @@
 
 use weir_fanout::SessionKey;
 use weir_identity::audit::{AuditEvent, AuditOutcome, AuditRecord};
-use weir_mapping::CanonicalItem;
+use weir_mapping::{CanonicalItem, split_items};
 use weir_net::server::ConnId;
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::Add;
@@ -71,6 +71,10 @@ impl Clients {
         resolved: &ResolvedItems,
         code: Option<ControlCode>,
     ) {
+        if self.shared.audit.is_none() {
+            return;
+        }
+        let identity = self.identity_of(key);
         let shared = &self.shared;
         let (Some(log), Some(entry)) = (&shared.audit, self.sessions.get_mut(key)) else {
             return;
@@ -86,7 +90,7 @@ impl Clients {
             .name;
         let items = resolved.canonical.iter().map(CanonicalItem::as_str);
         let record = record.subscription(connection, add.mode.as_str(), items);
-        let record = match entry.identity() {
+        let record = match &identity {
             Some(identity) => record.identity(identity),
             None => record,
         };
@@ -96,8 +100,33 @@ impl Clients {
         });
     }
 
+    /// Records a subscription that the remote adapter refuses.
+    pub(super) fn audit_adapter_refusal(
+        &mut self,
+        key: SessionKey,
+        add: &Add<'_>,
+        code: ControlCode,
+    ) {
+        let identity = self.identity_of(key);
+        let shared = &self.shared;
+        let (Some(log), Some(entry)) = (&shared.audit, self.sessions.get_mut(key)) else {
+            return;
+        };
+        let record = log.event(AuditEvent::Subscribe, AuditOutcome::Deny);
+        let record = record.session(&shared.handles.of(entry.core.id()));
+        let connection = add.data_adapter.as_deref().unwrap_or_default();
+        let items: Vec<&str> = split_items(&add.group).collect();
+        let items = items.into_iter();
+        let record = record.subscription(connection, add.mode.as_str(), items);
+        let record = record.reason("adapter").code(code.code());
+        log.record(match &identity {
+            Some(identity) => record.identity(identity),
+            None => record,
+        });
+    }
+
     /// Records an event of a session with its reason.
-    fn audit_reason(
+    pub(super) fn audit_reason(
         &mut self,
         wire: &mut impl Wire,
         key: SessionKey,
@@ -119,15 +148,16 @@ impl Clients {
         (event, outcome): (AuditEvent, AuditOutcome),
         add: impl FnOnce(AuditRecord) -> AuditRecord,
     ) {
-        let Some(log) = &self.shared.audit else {
+        if self.shared.audit.is_none() {
             return;
-        };
-        let Some(entry) = self.sessions.get_mut(key) else {
+        }
+        let identity = self.identity_of(key);
+        let (Some(log), Some(entry)) = (&self.shared.audit, self.sessions.get_mut(key)) else {
             return;
         };
         let handle = self.shared.handles.of(entry.core.id());
         let record = log.event(event, outcome).session(&handle);
-        let record = match entry.identity() {
+        let record = match &identity {
             Some(identity) => record.identity(identity),
             None => record,
         };

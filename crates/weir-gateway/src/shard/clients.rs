@@ -14,6 +14,7 @@ use weir_fanout::{
 };
 use weir_tlcp::server::Subscription;
 
+use super::adapter::ShardAdapter;
 use super::context::ShardContext;
 use super::drain::DrainSchedule;
 use super::item_classes::SubscribedClasses;
@@ -55,6 +56,8 @@ pub(super) struct Clients {
     /// Client messages that wait for their result, with their shares of the memory.
     pub(super) pending_messages: Slab<(PendingMessage, InFlight)>,
     pub(super) classes: SubscribedClasses,
+    /// What waits for the remote adapter, if there is one.
+    pub(super) adapter: Option<Box<ShardAdapter>>,
     /// Numbers and bytes that admission counts for the subscriptions and items of this shard.
     pub(super) held: SubscriptionUsage,
 }
@@ -62,6 +65,8 @@ pub(super) struct Clients {
 impl Clients {
     pub(super) fn new(shard: u16, shared: Arc<ShardContext>) -> Self {
         Self {
+            adapter: (shared.adapter.clone())
+                .map(|access| Box::new(ShardAdapter::new(shard, access))),
             delivery: Delivery::new(shared.limits.queue_bytes, shared.diff_bytes_per_second),
             writer: SessionWriter::new(&shared),
             shared,

@@ -1,15 +1,14 @@
 //! The immutable state of all shards.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use weir_fanout::{Retention, RowTableConfig};
-use weir_net::MailboxSender;
 use weir_tlcp::request::Mode;
 use weir_tlcp::server::SessionConfig;
 
-use super::event::ShardEvent;
 use super::placement::Placement;
 use super::session::AdapterSet;
+use crate::adapter::{AdapterAccess, ShardInboxes};
 use crate::admission::Admission;
 use crate::compression::CompressionConfig;
 use crate::config::UnknownNames;
@@ -34,6 +33,8 @@ pub(crate) struct ShardContext {
     pub(crate) handles: SessionHandles,
     /// `None`: clients are not identified and may do everything.
     pub(crate) auth: Option<Arc<Authenticator>>,
+    /// `None`: no remote adapter is asked.
+    pub(crate) adapter: Option<AdapterAccess>,
     pub(crate) simulator: Option<SimulatorConfig>,
     /// `None`: client messages are refused.
     pub(crate) messages: Option<Arc<Messages>>,
@@ -43,7 +44,7 @@ pub(crate) struct ShardContext {
     pub(crate) shards: usize,
     pub(crate) placement: Placement,
     /// Mailboxes of the shards, set once all of them exist.
-    pub(crate) peers: OnceLock<Vec<MailboxSender<ShardEvent>>>,
+    pub(crate) peers: ShardInboxes,
 }
 
 impl ShardContext {

@@ -31,12 +31,24 @@ impl Shard {
             let cause = Truncated(cause);
             limited!(debug, "control request", ?session, %cause, ?op, "received control request");
         }
+        match &control.op {
+            ControlOp::Add(add) if self.clients.has_adapter(key) => {
+                return self.ask_about_subscription(wire, key, (control, add), responses);
+            }
+            _ => {}
+        }
         let mut notifications = std::mem::take(&mut self.notifications);
         notifications.clear();
         let done = match &control.op {
             ControlOp::Add(add) => {
                 self.metrics.heartbeat.begin(SUBSCRIBE);
-                self.clients.subscribe(key, add, &mut notifications)
+                self.clients.subscribe(key, add, None, &mut notifications)
+            }
+            ControlOp::Delete { sub_id } if self.cancel_add(wire, key, *sub_id) => {
+                if let Some(entry) = self.clients.sessions.get_mut(key) {
+                    entry.core.write_unsub(*sub_id, &mut notifications);
+                }
+                Ok(())
             }
             ControlOp::Delete { sub_id } => {
                 self.metrics.heartbeat.begin(UNSUBSCRIBE);
@@ -89,6 +101,7 @@ impl Shard {
                 requested_max_bandwidth: wanted,
             } => {
                 let mut line = Vec::new();
+                let wanted = &self.clients.adapter_bandwidth(key, *wanted);
                 if let Some(entry) = self.clients.sessions.get_mut(key) {
                     let auth = self
                         .clients
@@ -130,7 +143,12 @@ impl Shard {
         }
     }
 
-    fn refuse(&mut self, control: &Control<'_>, refusal: &SubscriptionError, out: &mut Vec<u8>) {
+    pub(super) fn refuse(
+        &mut self,
+        control: &Control<'_>,
+        refusal: &SubscriptionError,
+        out: &mut Vec<u8>,
+    ) {
         self.clients.counters.requests_refused += 1;
         match &control.request_id {
             Some(id) => write_reqerr(out, id, refusal.code, &refusal.message),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_adapter::ClientHead;
 use weir_fanout::{HistoryBackfill, ItemKey, RowBackfill};
 use weir_identity::UserIdentity;
 use weir_mapping::{FieldSet, FrozenValues};
@@ -12,6 +13,7 @@ use super::credentials::Client;
 use super::dialect::Dialect;
 use super::responses::RequestTransport;
 use super::visit::Visit;
+use crate::adapter::AdapterEvent;
 use weir_access::{AccessChange, ConnectionCredentials};
 
 /// Event posted to a shard by an ingest worker, another shard or the main thread.
@@ -58,6 +60,8 @@ pub(crate) enum ShardEvent {
     Access(AccessChange),
     /// End of the session with this key, which a newer one of its user replaces.
     Replaced(u64),
+    /// Outcome or notification of the remote adapter.
+    Adapter(Box<AdapterEvent>),
     /// Request of session administration.
     Visit(Box<Visit>),
     /// End of all sessions, spread over `spread_ms`. The shard stops at most `within_ms` later.
@@ -69,19 +73,24 @@ pub(crate) enum ShardEvent {
 
 #[derive(Debug)]
 pub(crate) struct ForwardedRequests {
-    pub(super) from: u16,
-    pub(super) forward_id: u64,
-    pub(super) part: usize,
+    pub(super) place: ForwardPlace,
     pub(super) transport: RequestTransport,
     /// Client whose credentials the connection has.
     pub(super) client: Option<Arc<UserIdentity>>,
     pub(super) requests: Vec<Request<'static>>,
 }
 
-#[derive(Debug)]
-pub(crate) struct ForwardedResponse {
+/// Where the response to forwarded requests belongs.
+#[derive(Debug, Clone)]
+pub(crate) struct ForwardPlace {
+    pub(super) from: u16,
     pub(super) forward_id: u64,
     pub(super) part: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct ForwardedResponse {
+    pub(super) place: ForwardPlace,
     pub(super) lines: Vec<u8>,
 }
 
@@ -99,4 +108,5 @@ pub(crate) struct HandoverRequest {
     pub(super) transport: RequestTransport,
     pub(super) dialect: Dialect,
     pub(super) credentials: Option<Box<ConnectionCredentials>>,
+    pub(super) head: Option<Box<ClientHead>>,
 }

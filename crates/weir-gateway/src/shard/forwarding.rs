@@ -12,7 +12,9 @@ use weir_net::server::{ConnId, Detached};
 use weir_tlcp::server::SessionId;
 
 use super::context::ShardContext;
-use super::event::{ForwardedRequests, ForwardedResponse, HandoverRequest, ShardEvent};
+use super::event::{
+    ForwardPlace, ForwardedRequests, ForwardedResponse, HandoverRequest, ShardEvent,
+};
 use super::responses::{RequestTransport, ResponseBatch};
 
 /// A message whose responses are not complete.
@@ -34,7 +36,7 @@ pub(super) struct Forwarding {
     last_id: u64,
     /// Events that found a mailbox full, oldest first.
     outgoing: VecDeque<(u16, ShardEvent)>,
-    /// Requests of other shards for a later iteration; at most one per connection of theirs.
+    /// Requests of other shards for a later iteration; at most one message per connection.
     pub(super) incoming: VecDeque<ForwardedRequests>,
     /// Shard to which the current connection moves after its message is handled.
     pub(super) handover: Option<(u16, HandoverRequest)>,
@@ -61,6 +63,7 @@ impl Forwarding {
     }
 
     /// Sends the requests for sessions of other shards to these shards, until [`Self::complete`].
+    /// With a remote adapter the response to each may come at another time.
     /// `client` is known if their connection has credentials.
     pub(super) fn forward(&mut self, responses: ResponseBatch, client: Option<Arc<UserIdentity>>) {
         self.last_id += 1;
@@ -69,16 +72,20 @@ impl Forwarding {
         let mut batches: Vec<(u16, ForwardedRequests)> = Vec::new();
         for (before, shard, request) in responses.remote {
             match batches.last_mut() {
-                Some((last, forwarded)) if *last == shard && before.is_empty() => {
+                Some((last, forwarded))
+                    if *last == shard && before.is_empty() && self.shared.adapter.is_none() =>
+                {
                     forwarded.requests.push(request);
                     continue;
                 }
                 _ => parts.push(before),
             }
             let forwarded = ForwardedRequests {
-                from: self.shard,
-                forward_id,
-                part: parts.len(),
+                place: ForwardPlace {
+                    from: self.shard,
+                    forward_id,
+                    part: parts.len(),
+                },
                 transport: responses.transport.clone(),
                 client: client.clone(),
                 requests: vec![request],
@@ -95,7 +102,10 @@ impl Forwarding {
         };
         self.pending.insert(forward_id, pending);
         for (shard, forwarded) in batches {
-            self.send(shard, ShardEvent::Requests(Box::new(forwarded)));
+            match shard == self.shard {
+                true => self.incoming.push_back(forwarded),
+                false => self.send(shard, ShardEvent::Requests(Box::new(forwarded))),
+            }
         }
     }
 
@@ -104,15 +114,18 @@ impl Forwarding {
         &mut self,
         response: ForwardedResponse,
     ) -> Option<(ConnId, RequestTransport, Vec<u8>)> {
-        let pending = self.pending.get_mut(&response.forward_id)?;
-        if let Some(part) = pending.parts.get_mut(response.part) {
+        let ForwardPlace {
+            forward_id, part, ..
+        } = response.place;
+        let pending = self.pending.get_mut(&forward_id)?;
+        if let Some(part) = pending.parts.get_mut(part) {
             *part = response.lines;
         }
         pending.missing -= 1;
         if pending.missing > 0 {
             return None;
         }
-        let pending = self.pending.remove(&response.forward_id)?;
+        let pending = self.pending.remove(&forward_id)?;
         Some((pending.conn, pending.transport, pending.parts.concat()))
     }
 

@@ -11,7 +11,9 @@ use super::drain::DrainSchedule;
 use super::event::ShardEvent;
 use super::http;
 use super::state::{CONNECTION_LOST, Shard};
-use super::timers::{DRAIN_OVER, DRAIN_STEP, END_POLLS, KEYS_TIMEOUT, SESSION_TIMERS};
+use super::timers::{
+    ADAPTER_TIMER, DRAIN_OVER, DRAIN_STEP, END_POLLS, KEYS_TIMEOUT, SESSION_TIMERS,
+};
 
 impl ServerHandler for Shard {
     type Posted = ShardEvent;
@@ -59,6 +61,9 @@ impl ServerHandler for Shard {
     fn on_closed(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64, reason: CloseReason) {
         self.dialects.remove(conn);
         self.credentials.forget(conn);
+        if let Some(adapter) = &mut self.clients.adapter {
+            adapter.forget(conn);
+        }
         let key = SessionKey::from_bits(tag);
         // The session of a connection that was replaced continues on another connection.
         let bound = self.clients.sessions.get_mut(key);
@@ -78,6 +83,7 @@ impl ServerHandler for Shard {
             DRAIN_STEP => self.clients.drain_step(io),
             END_POLLS => self.clients.end_polls_with_data(io),
             KEYS_TIMEOUT => self.credentials.keys_changed(),
+            ADAPTER_TIMER => self.clients.end_aged(io),
             SESSION_TIMERS => self.clients.on_session_timers(io),
             session => self.clients.wake(io, SessionKey::from_bits(session)),
         }
@@ -131,6 +137,7 @@ impl ServerHandler for Shard {
             }
             ShardEvent::Access(change) => self.access_changed(io, change),
             ShardEvent::Replaced(key) => clients.end_replaced(io, key),
+            ShardEvent::Adapter(event) => self.adapter_event(io, *event),
             ShardEvent::Visit(visit) => self.visit(io, *visit),
             ShardEvent::Drain {
                 spread_ms,

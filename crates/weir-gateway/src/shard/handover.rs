@@ -62,6 +62,8 @@ impl Shard {
             transport: responses.transport.clone(),
             dialect: self.dialects.remove(responses.conn),
             credentials: self.credentials.remove(responses.conn),
+            head: (self.clients.adapter.as_mut())
+                .and_then(|adapter| adapter.remove_head(responses.conn)),
         };
         self.forwarding.handover = Some((shard, request));
         MessageOutcome::HandOver
@@ -214,6 +216,7 @@ impl Shard {
             transport,
             dialect,
             credentials,
+            head,
         } = request;
         // The other shard has stopped counting the connection.
         let (peer, guard) = (io.peer(conn), &self.clients.shared.guard);
@@ -221,6 +224,9 @@ impl Shard {
         io.set_admission_id(conn, admission_id.unwrap_or(0));
         self.dialects.insert(conn, dialect);
         self.credentials.insert(conn, credentials);
+        if let Some(adapter) = &mut self.clients.adapter {
+            adapter.insert_head(conn, head);
+        }
         let mut responses = ResponseBatch::on(conn, transport, Vec::new());
         let outcome = match &request {
             StreamRequest::Create(create, client) => {

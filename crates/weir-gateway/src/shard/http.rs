@@ -94,7 +94,7 @@ fn upgrade(
     if let Some(version) = Version::offered(request.list("sec-websocket-protocol")) {
         let dialect = Dialect::of(version, request.header("user-agent"));
         shard.dialects.insert(conn, dialect);
-        note_credentials(shard, wire, conn, request);
+        note_credentials(shard, wire, conn, request, true);
         return RequestOutcome::Upgrade {
             protocol: Some(version.subprotocol()),
             deflate: shard.clients.shared.compression.enabled,
@@ -104,16 +104,21 @@ fn upgrade(
     RequestOutcome::Respond(Response::text(400, text))
 }
 
-/// Stores the credentials of a connection and in the head of a request.
+/// Stores the credentials of a connection and in the head of a request, and the whole head for a
+/// remote adapter if the request can create a session.
 fn note_credentials(
     shard: &mut Shard,
     wire: &mut impl Wire,
     conn: ConnId,
     request: &HttpRequest<'_>,
+    can_create: bool,
 ) {
     if let Some(auth) = &shard.clients.shared.auth {
         let found = auth.connection_credentials(request, || wire.client_names(conn));
         shard.credentials.insert(conn, found);
+    }
+    if let Some(adapter) = shard.clients.adapter.as_mut().filter(|_| can_create) {
+        adapter.note_head(conn, request, wire.client_names(conn));
     }
 }
 
@@ -137,7 +142,7 @@ fn tlcp(
     // Over HTTP, each request has its own version.
     let dialect = Dialect::of(Version::NEWEST, request.header("user-agent"));
     shard.dialects.insert(conn, dialect);
-    note_credentials(shard, wire, conn, request);
+    note_credentials(shard, wire, conn, request, name == "create_session");
     let origin = request.header("origin").map(Box::from);
     let buffer = std::mem::take(&mut shard.response_buffer);
     let mut responses = ResponseBatch::on(conn, RequestTransport::Http { origin }, buffer);

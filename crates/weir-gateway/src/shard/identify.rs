@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_fanout::SessionKey;
 use weir_identity::audit::AuditEvent;
+use weir_identity::token::VerifiedToken;
 use weir_identity::{Revocation, UserIdentity};
 use weir_mapping::split_fields;
 use weir_net::limited;
@@ -66,13 +67,23 @@ impl Shard {
         create: &CreateSession<'_>,
         responses: &ResponseBatch,
     ) -> Result<Client, AuthFailure> {
-        let Some(auth) = &self.clients.shared.auth else {
+        let shared = &self.clients.shared;
+        let adapter = shared.adapter.as_ref();
+        let adapter = adapter.filter(|_| self.clients.asks_adapter(&create.adapter_set));
+        if shared.auth.is_none() && adapter.is_none() {
             return Ok(None);
-        };
+        }
         let password = create.password.as_ref().map(|password| password.reveal());
         if responses.in_url && password.is_some_and(|password| !password.is_empty()) {
             return Err(AuthFailure::TokenInUrl);
         }
+        if adapter.is_some_and(|adapter| adapter.identifies) {
+            let client = VerifiedToken::by_adapter(create.user.as_deref());
+            return client.map(Some).ok_or(AuthFailure::NoCredentials);
+        }
+        let Some(auth) = &shared.auth else {
+            return Ok(None);
+        };
         let credentials = Credentials {
             user: create.user.as_deref(),
             password,
@@ -85,32 +96,42 @@ impl Shard {
         auth.identify(credentials, wire.unix_ms()).map(Some)
     }
 
-    /// Refuses a client that is not identified. The attempt counts as a new session for the rate
-    /// limits.
+    /// Refuses a client that is not identified.
     fn refuse_client(
         &mut self,
         wire: &mut impl Wire,
         failure: &AuthFailure,
         responses: &mut ResponseBatch,
     ) -> MessageOutcome {
-        self.clients.counters.sessions_refused += 1;
         limited!(
             debug,
             "client not identified",
             reason = failure.reason(),
             "refused a session"
         );
+        let (code, text) = failure.refusal();
+        self.refuse_counted(wire, failure.reason(), &(code, text.into()), responses)
+    }
+
+    /// Refuses a client; `reason` is for the audit log. The attempt counts as a new session for the
+    /// rate limits.
+    pub(super) fn refuse_counted(
+        &mut self,
+        wire: &mut impl Wire,
+        reason: &'static str,
+        refusal: &SessionRefusal,
+        responses: &mut ResponseBatch,
+    ) -> MessageOutcome {
+        self.clients.counters.sessions_refused += 1;
         let admission_id = wire.admission_id(responses.conn);
         let guard = &self.clients.shared.guard;
         if guard.begin_session(admission_id, wire.now_ms()).is_err() {
             return responses.refuse(&(SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
         guard.end_session(admission_id);
-        let (code, text) = failure.refusal();
-        let reason = failure.reason();
         self.clients
-            .audit_refused(wire, responses.conn, reason, code);
-        responses.refuse(&(code, text.into()))
+            .audit_refused(wire, responses.conn, reason, refusal.0);
+        responses.refuse(refusal)
     }
 
     /// Judges some of the requests that wait for keys, after a change. Returns `true` if more are
@@ -144,7 +165,8 @@ impl Shard {
         if outcome == MessageOutcome::Respond {
             http::send_response(wire, conn, &responses.transport, responses.lines);
         }
-        if responses.transport == RequestTransport::WebSocket {
+        let waits = outcome == MessageOutcome::Wait;
+        if responses.transport == RequestTransport::WebSocket && !waits {
             wire.resume_input(conn);
         }
     }
@@ -231,8 +253,25 @@ impl Shard {
 const REVOKED: i32 = -10;
 
 impl Clients {
-    /// Checks a subscription against the item rules. Returns the limits that they set to it.
+    /// Checks a subscription against the item rules, and records the decision. Returns the limits
+    /// that they set to it.
     pub(super) fn authorize(
+        &mut self,
+        key: SessionKey,
+        add: &Add<'_>,
+        resolved: &ResolvedItems,
+    ) -> Result<Option<ItemLimits>, SubscriptionError> {
+        let decided = self.decide(key, add, resolved);
+        let code = decided.as_ref().err().map(|refusal| refusal.code);
+        let is_limit = code == Some(ControlCode::TOO_MANY_SUBSCRIPTIONS);
+        if !is_limit && (self.shared.auth.is_some() || self.has_adapter(key)) {
+            self.audit_subscribe(key, add, resolved, code);
+        }
+        decided
+    }
+
+    /// Checks a subscription against the item rules.
+    pub(super) fn decide(
         &mut self,
         key: SessionKey,
         add: &Add<'_>,
@@ -255,8 +294,6 @@ impl Clients {
             unfiltered: add.requested_max_frequency == Frequency::Unfiltered,
         };
         let decided = auth.decide(access, resolved.canonical.iter(), wanted);
-        let code = decided.as_ref().err().map(|(code, _)| *code);
-        self.audit_subscribe(key, add, resolved, code);
         decided.map(Some).map_err(|(code, text)| SubscriptionError {
             code,
             message: text.to_owned(),

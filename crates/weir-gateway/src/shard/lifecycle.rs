@@ -254,6 +254,7 @@ impl Clients {
         self.shared.guard.refund(entry.admission_id, bytes);
         self.shared.guard.end_session(entry.admission_id);
         self.work.ended_sessions.push_back(key);
+        self.close_adapter_session(key);
         self.tear_down();
         Some(conn)
     }

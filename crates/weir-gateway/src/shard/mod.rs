@@ -2,6 +2,7 @@
 //!
 //! Its tests are in `tests/shard`, because they are as long as the shard itself.
 
+mod adapter;
 mod admission;
 mod audit;
 mod client_output;

@@ -12,6 +12,7 @@ use super::control_requests::accept_message;
 use super::credentials::{WAIT_MS, WAITING_MAX, WaitingRefresh, access_time};
 use super::responses::ResponseBatch;
 use super::state::Shard;
+use super::subscribe::lower;
 use super::timers::KEYS_TIMEOUT;
 use super::wire::Wire;
 use crate::class_name::{ClassName, item_of};
@@ -179,6 +180,7 @@ impl Clients {
         now_ms: u64,
         lines: &mut Vec<u8>,
     ) -> Result<(), crate::error::SubscriptionError> {
+        let most = lower(most, self.adapter_frequency(key, sub_id));
         let entry = self.sessions.get_mut(key);
         let subscription = entry.and_then(|entry| entry.core.subscription_mut(sub_id));
         let Some(subscription) = subscription else {

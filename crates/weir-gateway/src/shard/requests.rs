@@ -15,7 +15,7 @@ use weir_tlcp::server::{Session, SessionId, write_error, write_reqok, write_wsok
 use super::admission::{NO_MEMORY, TOO_MANY};
 use super::clients::ITEMS_PER_ITERATION;
 use super::credentials::Client;
-use super::event::{ForwardedResponse, ShardEvent, StreamRequest};
+use super::event::{ForwardPlace, ForwardedResponse, ShardEvent, StreamRequest};
 use super::http;
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused};
 use super::session::AdapterSet;
@@ -134,7 +134,14 @@ impl Shard {
             Request::BindSession(bind) => return self.bind(wire, bind, responses),
             Request::Control(_) | Request::Message(_) | Request::Heartbeat(_) => named(request),
         };
-        if let Some(shard) = named.and_then(|id| self.forwarding.remote_shard(id)) {
+        let remote = named.and_then(|id| self.forwarding.remote_shard(id));
+        let own = self.clients.sessions.shard;
+        let is_deferred = named.is_some() && self.is_deferred(request, &responses.transport);
+        let target = match remote {
+            None if is_deferred => Some(own),
+            remote => remote,
+        };
+        if let Some(shard) = target {
             let before = std::mem::take(&mut responses.lines);
             let request = request.to_static();
             responses.remote.push((before, shard, request));
@@ -162,19 +169,31 @@ impl Shard {
                 return;
             };
             let mut responses = ResponseBatch::on(NO_CONNECTION, forwarded.transport, Vec::new());
+            responses.place = Some(forwarded.place.clone());
             for request in &forwarded.requests {
                 let key = named(request).and_then(|id| self.clients.sessions.find(id));
                 let client = forwarded.client.as_deref();
                 let key = key.filter(|key| !self.clients.is_foreign(*key, client));
                 self.carry_out(wire, key, request, &mut responses);
             }
-            let response = ForwardedResponse {
-                forward_id: forwarded.forward_id,
-                part: forwarded.part,
-                lines: responses.lines,
-            };
-            let event = ShardEvent::Response(Box::new(response));
-            self.forwarding.send(forwarded.from, event);
+            if !responses.is_deferred {
+                self.respond_forwarded(wire, &forwarded.place, responses.lines);
+            }
+        }
+    }
+
+    /// Returns response lines to the shard that has received the requests.
+    pub(super) fn respond_forwarded(
+        &mut self,
+        wire: &mut impl Wire,
+        place: &ForwardPlace,
+        lines: Vec<u8>,
+    ) {
+        let place = place.clone();
+        let (from, response) = (place.from, ForwardedResponse { place, lines });
+        match from == self.clients.sessions.shard {
+            true => self.receive_response(wire, response),
+            false => (self.forwarding).send(from, ShardEvent::Response(Box::new(response))),
         }
     }
 
@@ -270,6 +289,9 @@ impl Shard {
                 None => (self.clients).discard_replaced(wire, old, client.as_deref()),
             }
         }
+        if self.clients.asks_adapter(&create.adapter_set) {
+            return self.ask_about_user(wire, create, client, responses);
+        }
         match self.open(wire, create, client, responses) {
             Ok((key, notifications)) => {
                 self.connect(wire, key, &create.stream, &notifications, responses)
@@ -291,6 +313,39 @@ impl Shard {
         client: &Client,
         responses: &mut ResponseBatch,
     ) -> Result<(SessionKey, Vec<u8>), SessionRefusal> {
+        let begin = responses.lines.len();
+        let key = self.open_session(wire, create, client, responses)?;
+        let mut notifications = Vec::new();
+        for control in &create.controls {
+            let done = match &control.op {
+                ControlOp::Add(add) => self.clients.subscribe(key, add, None, &mut notifications),
+                _ => Err(SubscriptionError {
+                    code: ControlCode::BAD_VALUE,
+                    message: "create_session accepts only LS_op=add".to_owned(),
+                }),
+            };
+            if let Err(refusal) = done {
+                self.clients.remove_session(key);
+                responses.lines.truncate(begin);
+                if refusal.code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
+                    // The condition may be temporary, and code 64 would stop an SDK for good.
+                    return Err((SessionCode::RETRY_LATER, refusal.message.into()));
+                }
+                return Err((SessionCode::COMBO_CONTROL_FAILED, refusal.message.into()));
+            }
+        }
+        self.grant_session(wire, key, client);
+        Ok((key, notifications))
+    }
+
+    /// Creates a session without a stream and without its client's rights to send messages.
+    pub(super) fn open_session(
+        &mut self,
+        wire: &mut impl Wire,
+        create: &CreateSession<'_>,
+        client: &Client,
+        responses: &mut ResponseBatch,
+    ) -> Result<SessionKey, SessionRefusal> {
         let set = self.check_create(create)?;
         let access = self.access(wire, client, responses.conn)?;
         let version = self.dialects.version(create.version, responses.conn);
@@ -300,7 +355,7 @@ impl Shard {
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
         let ip = client_ip(wire, responses.conn);
-        let (now_ms, begin) = (wire.now_ms(), responses.lines.len());
+        let now_ms = wire.now_ms();
         let shard = self.clients.sessions.shard;
         let config = &self.clients.shared.session;
         let limited = access
@@ -322,31 +377,16 @@ impl Shard {
             entry.diffs = version.diffs(create.supported_diffs).into();
             entry.admission_id = admission_id;
         }
-        let mut notifications = Vec::new();
-        for control in &create.controls {
-            let done = match &control.op {
-                ControlOp::Add(add) => self.clients.subscribe(key, add, &mut notifications),
-                _ => Err(SubscriptionError {
-                    code: ControlCode::BAD_VALUE,
-                    message: "create_session accepts only LS_op=add".to_owned(),
-                }),
-            };
-            if let Err(refusal) = done {
-                self.clients.remove_session(key);
-                responses.lines.truncate(begin);
-                if refusal.code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
-                    // The condition may be temporary, and code 64 would stop an SDK for good.
-                    return Err((SessionCode::RETRY_LATER, refusal.message.into()));
-                }
-                return Err((SessionCode::COMBO_CONTROL_FAILED, refusal.message.into()));
-            }
-        }
+        Ok(key)
+    }
+
+    /// Completes a session that its client gets.
+    pub(super) fn grant_session(&mut self, wire: &mut impl Wire, key: SessionKey, client: &Client) {
         if let Some(client) = client {
             self.clients.set_message_rights(key, client);
         }
         self.clients.audit_create(wire, key);
         self.clients.counters.sessions_created += 1;
-        Ok((key, notifications))
     }
 
     /// Checks that a connection can become a stream connection.
@@ -361,7 +401,10 @@ impl Shard {
         }
     }
 
-    fn check_create(&self, create: &CreateSession<'_>) -> Result<AdapterSet, SessionRefusal> {
+    pub(super) fn check_create(
+        &self,
+        create: &CreateSession<'_>,
+    ) -> Result<AdapterSet, SessionRefusal> {
         let Some(set) = self.clients.shared.adapter_set(&create.adapter_set) else {
             let text = format!("adapter set \"{}\" does not exist", create.adapter_set);
             return Err((SessionCode::ADAPTER_SET_UNKNOWN, text.into()));

@@ -20,7 +20,7 @@ use crate::connection::KafkaConnection;
 use crate::error::SubscriptionError;
 
 /// Data adapter name of a request without one.
-const DEFAULT_ADAPTER: &str = "DEFAULT";
+pub(super) const DEFAULT_ADAPTER: &str = "DEFAULT";
 
 #[derive(Debug)]
 pub(super) struct ResolvedItems {

@@ -7,6 +7,7 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::Request;
 use weir_tlcp::server::write_conerr;
 
+use super::event::ForwardPlace;
 use super::frame::Framing;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(super) enum MessageOutcome {
     Stream,
     /// The connection moves to another shard, with the input after this message.
     HandOver,
-    /// The response follows when the keys of a token are there.
+    /// The response follows when the keys of a token are there, or the remote adapter has decided.
     Wait,
 }
 
@@ -46,6 +47,10 @@ pub(super) struct ResponseBatch {
     pub(super) lines: Vec<u8>,
     /// `true` if the parameters were in the URL of the request.
     pub(super) in_url: bool,
+    /// Where the responses belong if another shard has received the requests.
+    pub(super) place: Option<ForwardPlace>,
+    /// `true` if the response to a request follows later.
+    pub(super) is_deferred: bool,
     /// Requests for sessions of other shards, each with the lines before it.
     pub(super) remote: Vec<(Vec<u8>, u16, Request<'static>)>,
 }
@@ -59,6 +64,8 @@ impl ResponseBatch {
             transport,
             lines,
             in_url: false,
+            place: None,
+            is_deferred: false,
             remote: Vec::new(),
         }
     }

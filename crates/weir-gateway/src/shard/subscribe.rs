@@ -20,11 +20,13 @@ use crate::admission::AdmissionLimit;
 use crate::error::SubscriptionError;
 
 impl Clients {
-    /// Makes a subscription, and appends its confirmation to `out`.
+    /// Makes a subscription, and appends its confirmation to `out`. `frequency_max` is the limit of
+    /// a remote adapter, which the request respects.
     pub(super) fn subscribe(
         &mut self,
         key: SessionKey,
         add: &Add<'_>,
+        frequency_max: Option<f64>,
         out: &mut Vec<u8>,
     ) -> Result<(), SubscriptionError> {
         let Some(entry) = self.sessions.get_mut(key) else {
@@ -46,17 +48,18 @@ impl Clients {
         self.check_subscription(key, &resolved.items, &add.schema)?;
         let limits = self.authorize(key, add, &resolved)?;
         match limits {
-            None => self.add_subscription(key, add, resolved, None, out),
+            None => self.add_subscription(key, add, resolved, frequency_max, out),
             Some(limits) => {
                 self.select_records((key, &add.schema), &mut resolved.items, &limits)?;
                 let (add, most) = (limits.restrict(add), limits.frequency_max);
+                let most = lower(most, frequency_max);
                 self.add_subscription(key, &add, resolved, most, out)
             }
         }
     }
 
-    /// Adds a subscription to resolved items. `frequency_max` is the limit of item rules, which the
-    /// request respects.
+    /// Adds a subscription to resolved items. `frequency_max` is the limit of item rules and of a
+    /// remote adapter, which the request respects.
     fn add_subscription(
         &mut self,
         key: SessionKey,
@@ -209,6 +212,7 @@ impl Clients {
         match removed {
             Some(subscription) => {
                 self.release(key, subscription);
+                self.close_adapter_subscription(key, sub_id);
                 Ok(())
             }
             None => Err(SubscriptionError {
@@ -217,6 +221,11 @@ impl Clients {
             }),
         }
     }
+}
+
+/// Returns the lower one of two limits, of which any may be absent.
+pub(super) fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    one.into_iter().chain(other).reduce(f64::min)
 }
 
 /// Adds a subscription with these numbers of items and fields to its session, and confirms it.

@@ -97,6 +97,8 @@ pub enum RuleConfigError {
     NoLimit { rule: String },
     #[error("rule \"{rule}\": {key} is missing")]
     Missing { rule: String, key: &'static str },
+    #[error("rule \"{rule}\": {key} is for topics; the destination is the adapter")]
+    OfTopic { rule: String, key: &'static str },
     #[error(
         "rule \"{rule}\": sequence \"{sequence}\": write a name of letters, digits and _, a prefix \
          and *, or UNORDERED_MESSAGES; weir_auth is reserved"

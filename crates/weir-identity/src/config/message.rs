@@ -2,7 +2,7 @@
 
 use super::error::RuleConfigError;
 use super::pattern::parse_placeholder;
-use super::raw::RawMessage;
+use super::raw::{RawDestination, RawMessage};
 use super::rule::{Condition, check_names, conditions, positive};
 use crate::claims::ClaimPath;
 
@@ -48,6 +48,8 @@ pub enum MessageDestination {
         /// Key of the records.
         key: MessageKey,
     },
+    /// The remote adapter.
+    Adapter,
 }
 
 /// Key of the records of messages.
@@ -120,14 +122,6 @@ impl MessageRule {
 
     fn new(raw: &RawMessage) -> Result<Self, RuleConfigError> {
         let rule = || raw.name.clone();
-        for (key, is_empty) in [
-            ("connection", raw.connection.is_empty()),
-            ("topic", raw.topic.is_empty()),
-        ] {
-            if is_empty {
-                return Err(RuleConfigError::Missing { rule: rule(), key });
-            }
-        }
         if raw.sequences.as_ref().is_some_and(Vec::is_empty) {
             let key = "sequences";
             return Err(RuleConfigError::Empty { rule: rule(), key });
@@ -145,16 +139,37 @@ impl MessageRule {
             name: raw.name.as_str().into(),
             conditions: conditions(&raw.name, &raw.when)?,
             sequences: patterns.transpose()?,
-            destination: MessageDestination::Topic {
-                connection: raw.connection.as_str().into(),
-                topic: raw.topic.as_str().into(),
-                key: message_key(raw)?,
-            },
+            destination: destination(raw)?,
             bytes_max: raw.max_bytes.unwrap_or(BYTES_MAX_DEFAULT) as usize,
             session_rate: session_rate.unwrap_or(SESSION_RATE_DEFAULT),
             user_rate: positive(&raw.name, "rate_per_user", raw.rate_per_user)?,
         })
     }
+}
+
+fn destination(raw: &RawMessage) -> Result<MessageDestination, RuleConfigError> {
+    let rule = || raw.name.clone();
+    let of_topic = [
+        ("connection", raw.connection.is_empty()),
+        ("topic", raw.topic.is_empty()),
+        ("key", raw.key.is_none()),
+    ];
+    if raw.destination == RawDestination::Adapter {
+        let mut of_topic = of_topic.into_iter();
+        return match of_topic.find(|(_, is_absent)| !is_absent) {
+            None => Ok(MessageDestination::Adapter),
+            Some((key, _)) => Err(RuleConfigError::OfTopic { rule: rule(), key }),
+        };
+    }
+    let mut required = of_topic.into_iter().take(2);
+    if let Some((key, _)) = required.find(|(_, is_absent)| *is_absent) {
+        return Err(RuleConfigError::Missing { rule: rule(), key });
+    }
+    Ok(MessageDestination::Topic {
+        connection: raw.connection.as_str().into(),
+        topic: raw.topic.as_str().into(),
+        key: message_key(raw)?,
+    })
 }
 
 fn message_key(raw: &RawMessage) -> Result<MessageKey, RuleConfigError> {

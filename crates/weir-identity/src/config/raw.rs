@@ -126,10 +126,20 @@ pub struct RawMessage {
     pub(super) name: String,
     pub(super) when: BTreeMap<String, OneOrMany<RawScalar>>,
     pub(super) sequences: Option<Vec<String>>,
+    pub(super) destination: RawDestination,
     pub(super) connection: String,
     pub(super) topic: String,
     pub(super) key: Option<String>,
     pub(super) max_bytes: Option<u32>,
     pub(super) rate_per_session: Option<f64>,
     pub(super) rate_per_user: Option<f64>,
+}
+
+/// Destination of client messages as written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawDestination {
+    #[default]
+    Topic,
+    Adapter,
 }

@@ -53,8 +53,7 @@ fn grant(index: usize, rule: &MessageRule, claims: &Claims) -> Option<MessageGra
     if !conditions.all(|condition| condition.is_met(claims).unwrap_or(false)) {
         return None;
     }
-    let MessageDestination::Topic { key, .. } = &rule.destination;
-    let key = match key {
+    let key = match key(rule) {
         MessageKey::Absent | MessageKey::Sequence => None,
         MessageKey::Claim(path) => match claims.texts(path).as_deref() {
             Ok([text]) => Some(Arc::from(&**text)),
@@ -62,6 +61,14 @@ fn grant(index: usize, rule: &MessageRule, claims: &Claims) -> Option<MessageGra
         },
     };
     Some(MessageGrant { rule: index, key })
+}
+
+/// Returns the key of the records of a rule.
+fn key(rule: &MessageRule) -> &MessageKey {
+    match &rule.destination {
+        MessageDestination::Topic { key, .. } => key,
+        MessageDestination::Adapter => &MessageKey::Absent,
+    }
 }
 
 /// Returns the rules that never decide, each with an earlier one that always does. It may miss
@@ -77,7 +84,6 @@ pub fn shadowed_messages(rules: &[MessageRule]) -> Vec<(&MessageRule, &MessageRu
 
 /// Returns `true` if `by` surely applies to every message that `rule` covers.
 fn is_covered(by: &MessageRule, rule: &MessageRule) -> bool {
-    let MessageDestination::Topic { key, .. } = &by.destination;
     let sequences = match (&by.sequences, &rule.sequences) {
         (None, _) => true,
         (Some(by), None) => by
@@ -85,5 +91,7 @@ fn is_covered(by: &MessageRule, rule: &MessageRule) -> bool {
             .any(|one| one.covers(None) && one.covers(Some(""))),
         (Some(by), Some(own)) => own.iter().all(|own| by.iter().any(|by| by.includes(own))),
     };
-    sequences && !matches!(key, MessageKey::Claim(_)) && implies(&rule.conditions, &by.conditions)
+    sequences
+        && !matches!(key(by), MessageKey::Claim(_))
+        && implies(&rule.conditions, &by.conditions)
 }

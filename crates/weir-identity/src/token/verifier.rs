@@ -22,6 +22,30 @@ pub struct VerifiedToken {
     pub claims: Claims,
 }
 
+impl VerifiedToken {
+    /// Returns the identity and claims of a client whom a remote adapter identifies, without claims
+    /// of a token. Returns `None` if the user name is too long.
+    pub fn by_adapter(user: Option<&str>) -> Option<Arc<Self>> {
+        let user = user.unwrap_or_default();
+        let identity = match user.is_empty() {
+            true => UserIdentity::anonymous(),
+            false => {
+                let parts = IdentityParts {
+                    user,
+                    ..IdentityParts::default()
+                };
+                UserIdentity::new(Arc::from(""), AuthMethod::Adapter, parts)?
+            }
+        };
+        let mut claims = Claims::default();
+        claims.set_identity(&identity);
+        Some(Arc::new(Self {
+            identity: Arc::new(identity),
+            claims,
+        }))
+    }
+}
+
 /// Validates tokens of the configured issuers. It never fetches anything: the caller passes the
 /// keys that it has.
 #[derive(Debug)]

@@ -204,6 +204,15 @@ impl<'a> HttpRequest<'a> {
         std::str::from_utf8(value).ok().map(str::trim)
     }
 
+    /// Returns all headers that are text, in order.
+    pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let headers = self.headers.iter();
+        headers.filter_map(|(name, value)| {
+            let value = std::str::from_utf8(value).ok()?;
+            Some((*name, value.trim()))
+        })
+    }
+
     /// Returns the elements of a comma-separated header, across all its lines.
     pub fn list(&self, name: &str) -> impl Iterator<Item = &'a str> {
         values(&self.headers, name)

@@ -2,6 +2,7 @@
 
 use weir_fanout::SessionKey;
 use weir_identity::audit::{AuditEvent, AuditOutcome};
+use weir_identity::config::MessageDestination;
 use weir_identity::rules::MessageGrant;
 use weir_kafka::DeliveryError;
 use weir_tlcp::codes::ControlCode;
@@ -9,6 +10,7 @@ use weir_tlcp::server::{Release, SequenceId, write_msgdone, write_msgfail};
 
 use super::session::{PendingMessage, ReadyMessage, SessionMessages};
 use crate::messages::{MessageOutcome, MessageParts, MessageResult, Messages};
+use crate::shard::adapter::AdapterMessage;
 use crate::shard::clients::Clients;
 use crate::shard::wire::Wire;
 
@@ -105,7 +107,7 @@ impl Clients {
             rule: ready.grant.rule,
             began_ms: wire.now_ms(),
         };
-        let Err((outcome, code, text)) = self.try_pass_on(&messages, pending, ready) else {
+        let Err((outcome, code, text)) = self.try_pass_on(wire, &messages, pending, ready) else {
             return;
         };
         self.settle(wire, &messages, pending, (outcome, Some(code)));
@@ -119,6 +121,7 @@ impl Clients {
 
     fn try_pass_on(
         &mut self,
+        wire: &mut impl Wire,
         messages: &Messages,
         pending: PendingMessage,
         ready: ReadyMessage,
@@ -132,6 +135,17 @@ impl Clients {
             .share
             .map_err(|(code, text)| (MessageOutcome::OverLimit, code, text))?;
         admit(own, messages, (&ready.text, &ready.grant), pending.began_ms)?;
+        if messages.rules[ready.grant.rule].destination == MessageDestination::Adapter {
+            own.unnumbered += usize::from(pending.prog.is_none());
+            let text = ready.text;
+            let message = AdapterMessage {
+                pending,
+                share,
+                text,
+            };
+            self.pass_to_adapter(wire, message);
+            return Ok(());
+        }
         let index = self.pending_messages.insert((pending, share));
         let parts = MessageParts {
             text: ready.text,
@@ -185,6 +199,17 @@ impl Clients {
                 (MessageOutcome::Unconfirmed, Some((code, UNCONFIRMED)))
             }
         };
+        self.finish_message(wire, messages, pending, (outcome, failure));
+    }
+
+    /// Reports the outcome of a message; a failure has code and text.
+    pub(in crate::shard) fn finish_message(
+        &mut self,
+        wire: &mut impl Wire,
+        messages: &Messages,
+        pending: PendingMessage,
+        (outcome, failure): (MessageOutcome, Option<(ControlCode, &str)>),
+    ) {
         self.settle(
             wire,
             messages,

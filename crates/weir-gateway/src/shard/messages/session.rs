@@ -36,12 +36,12 @@ pub(super) struct ReadyMessage {
 /// A message that waits for its result.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::shard) struct PendingMessage {
-    pub(super) session: SessionKey,
-    pub(super) sequence: SequenceId,
-    pub(super) prog: Option<u32>,
+    pub(in crate::shard) session: SessionKey,
+    pub(in crate::shard) sequence: SequenceId,
+    pub(in crate::shard) prog: Option<u32>,
     pub(super) has_outcome: bool,
     pub(super) rule: usize,
-    pub(super) began_ms: u64,
+    pub(in crate::shard) began_ms: u64,
 }
 
 impl SessionMessages {

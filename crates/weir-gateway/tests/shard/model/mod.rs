@@ -19,7 +19,7 @@ mod want;
 mod wire;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use weir_fanout::{HistoryBackfill, RowBackfill, SessionKey};
@@ -122,6 +122,7 @@ impl TestEnv {
                 CLIENTS,
             )),
             simulator: None,
+            adapter: None,
             messages: None,
             auth: None,
             compression: CompressionConfig {
@@ -133,7 +134,7 @@ impl TestEnv {
             diff_bytes_per_second: u64::MAX,
             shards: 1 + usize::from(has_other_shard),
             placement: Placement::new(1, 1),
-            peers: OnceLock::new(),
+            peers: Arc::default(),
         });
         let mut env = Self {
             shard: Shard::new(0, shared, Arc::new(ShardMetrics::new(Default::default()))),

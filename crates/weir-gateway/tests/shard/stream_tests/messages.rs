@@ -27,7 +27,8 @@ impl MessageEnv {
     fn new(toml: &str) -> Self {
         let raw: Sections = toml::from_str(toml).expect("valid sections");
         let kafka = weir_kafka::KafkaSettings::plaintext("nowhere:9092");
-        let config = MessageConfig::new(&raw.message, raw.messages, &[("Data", true, &kafka)]);
+        let config =
+            MessageConfig::new(&raw.message, raw.messages, &[("Data", true, &kafka)], false);
         let options = ParseOptions::default();
         let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &|_| None, options);
         let connections = [report.connections.remove(0).expect("valid file")];

@@ -7,7 +7,7 @@ mod messages;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_fanout::SessionKey;
@@ -236,6 +236,7 @@ impl TestEnv {
             limits,
             unknown_names,
             simulator: None,
+            adapter: None,
             messages,
             auth,
             compression: Default::default(),
@@ -247,7 +248,7 @@ impl TestEnv {
             )),
             shards: 1,
             placement: Placement::new(1, 1),
-            peers: OnceLock::new(),
+            peers: Arc::default(),
         });
         Self {
             shard: Shard::new(0, shared, Arc::new(ShardMetrics::new(Default::default()))),
