@@ -22,6 +22,9 @@ public final class Adapter extends MetadataProviderAdapter {
   private volatile MetadataControlListener listener;
   private volatile TableInfo table;
 
+  /** Open session of the user who may have only one. */
+  private String single;
+
   private static synchronized void log(String line) {
     System.out.println(line);
     System.out.flush();
@@ -67,8 +70,17 @@ public final class Adapter extends MetadataProviderAdapter {
   }
 
   @Override
-  public void notifyNewSession(String user, String session, Map<String, String> context)
+  public synchronized void notifyNewSession(
+      String user, String session, Map<String, String> context)
       throws CreditsException, NotificationException {
+    if ("single".equals(user)) {
+      String other = single;
+      single = other == null ? session : null;
+      if (other != null) {
+        throw new ConflictingSessionException(
+            -9, "one session only", "Logged in elsewhere", other);
+      }
+    }
     if ("two".equals(user)) {
       throw new ConflictingSessionException(
           -9, "one session only", "Logged in elsewhere", "Sold1");
@@ -82,6 +94,8 @@ public final class Adapter extends MetadataProviderAdapter {
         throw new ItemsException("unknown list");
       case "mine":
         return new String[] {"orders-[account=" + user + "]", "quote-[symbol=é|+]"};
+      case "own":
+        return new String[] {"ltest-[key=" + user + "]"};
       default:
         return group.split(" ");
     }

@@ -35,7 +35,17 @@ const notifyUser = (request, response) => {
 };
 provider.on('notifyUser', notifyUser);
 provider.on('notifyUserAuth', notifyUser);
+// Open session of the user who may have only one.
+let single = null;
 provider.on('notifyNewSession', (request, response) => {
+  if (request.userName === 'single') {
+    const other = single;
+    single = other === null ? request.sessionId : null;
+    if (other !== null) {
+      return response.error('one session only', 'conflictingSession',
+        { clientCode: -9, clientMessage: 'Logged in elsewhere', conflictingSessionId: other });
+    }
+  }
   if (request.userName !== 'two') {
     return response.success();
   }
@@ -48,6 +58,9 @@ provider.on('getItems', (request, response) => {
   }
   if (request.groupName === 'mine') {
     return response.success([`orders-[account=${request.userName}]`, 'quote-[symbol=é|+]']);
+  }
+  if (request.groupName === 'own') {
+    return response.success([`ltest-[key=${request.userName}]`]);
   }
   return response.success(request.groupName.split(' '));
 });

@@ -21,6 +21,9 @@ def log(*words):
 class Adapter(MetadataProvider):
     """Decides by names."""
 
+    # Open session of the user who may have only one.
+    single = None
+
     def initialize(self, parameters, config_file=None):
         log("init", parameters.get("app:region"))
 
@@ -39,6 +42,11 @@ class Adapter(MetadataProvider):
         return True
 
     def notify_new_session(self, user, session_id, client_context):
+        if user == "single":
+            other, self.single = self.single, None
+            if other is not None:
+                raise ConflictingSessionError(-9, "one session only", other, "Logged in elsewhere")
+            self.single = session_id
         if user == "two":
             raise ConflictingSessionError(-9, "one session only", "Sold1", "Logged in elsewhere")
 
@@ -47,6 +55,8 @@ class Adapter(MetadataProvider):
             raise ItemsError("unknown list")
         if group == "mine":
             return [f"orders-[account={user}]", "quote-[symbol=é|+]"]
+        if group == "own":
+            return [f"ltest-[key={user}]"]
         return group.split(" ")
 
     def get_schema(self, user, session_id, group, schema):

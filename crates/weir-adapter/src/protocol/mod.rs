@@ -25,6 +25,7 @@ use self::handshake::Handshake;
 use self::notices::Notices;
 use self::text::{MESSAGE_BYTES_MAX, cut};
 use self::users::{Joined, Users};
+use crate::config::CloseRecovery;
 use crate::metrics::AdapterMetrics;
 use crate::outcome::{AdapterFailure, AdapterOutcome};
 
@@ -464,10 +465,20 @@ impl<T> AdapterProtocol<T> {
                 caller: Caller::Close,
                 while_down: WhileDown::Fail,
                 begin_ms: now_ms,
-                deadline_ms: now_ms + self.options.timeout_ms,
+                deadline_ms: now_ms + self.close_timeout_ms(),
                 sent: false,
             });
             self.calls.start(id, &peer, &mut self.output);
+        }
+    }
+
+    /// Returns the time for the reply to a close notification. With pessimistic recovery it lasts
+    /// until a silent connection is closed, so that the next one gets the notification.
+    fn close_timeout_ms(&self) -> u64 {
+        let reply_ms = self.options.timeout_ms;
+        match self.options.close_recovery {
+            CloseRecovery::Pessimistic => reply_ms + self.options.activity_timeout_ms,
+            CloseRecovery::Optimistic | CloseRecovery::Unneeded => reply_ms,
         }
     }
 
