@@ -2,6 +2,7 @@
 //! sessions.
 
 mod access;
+mod adapter;
 mod dialects;
 mod messages;
 
@@ -18,7 +19,7 @@ use weir_net::tls::CertificateNames;
 use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
-use super::timers::{DRAIN_STEP, END_POLLS, KEYS_TIMEOUT};
+use super::timers::{ADAPTER_TIMER, DRAIN_STEP, END_POLLS, KEYS_TIMEOUT};
 use super::wire::Wire;
 use super::{Placement, Shard, ShardContext, http};
 use crate::cluster::Cluster;
@@ -28,6 +29,7 @@ use crate::messages::Messages;
 use weir_net::memory::MemoryUse;
 
 use super::clients::ITEMS_PER_ITERATION;
+use crate::adapter::AdapterAccess;
 use crate::admission::{Admission, Origins};
 use crate::config::UnknownNames;
 use crate::metrics::ShardMetrics;
@@ -197,6 +199,13 @@ impl Wire for ScriptedWire {
     }
 }
 
+/// What decides about clients.
+type Policies = (
+    Option<Arc<Authenticator>>,
+    Option<Arc<Messages>>,
+    Option<AdapterAccess>,
+);
+
 struct TestEnv {
     shard: Shard,
     wire: ScriptedWire,
@@ -217,6 +226,14 @@ impl TestEnv {
         auth: Option<Arc<Authenticator>>,
         messages: Option<Arc<Messages>>,
     ) -> Self {
+        Self::build_with(limits, unknown_names, (auth, messages, None))
+    }
+
+    fn build_with(
+        limits: GatewayLimits,
+        unknown_names: UnknownNames,
+        (auth, messages, adapter): Policies,
+    ) -> Self {
         let none = |_: &str| None;
         let options = ParseOptions::default();
         let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &none, options);
@@ -236,7 +253,7 @@ impl TestEnv {
             limits,
             unknown_names,
             simulator: None,
-            adapter: None,
+            adapter,
             messages,
             auth,
             compression: Default::default(),
@@ -327,6 +344,7 @@ impl TestEnv {
                         self.shard.credentials.keys_changed();
                         self.retry_waiting();
                     }
+                    ADAPTER_TIMER => self.shard.clients.end_aged(&mut self.wire),
                     DRAIN_STEP => self.shard.clients.drain_step(&mut self.wire),
                     session => {
                         let key = SessionKey::from_bits(session);
