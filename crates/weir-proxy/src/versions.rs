@@ -12,17 +12,16 @@ pub(crate) const FIND_COORDINATOR: i16 = 10;
 pub(crate) const SASL_HANDSHAKE: i16 = 17;
 /// ApiVersions, the first request of most connections.
 pub(crate) const API_VERSIONS: i16 = 18;
+pub(crate) const DESCRIBE_QUORUM: i16 = 55;
 pub(crate) const DESCRIBE_CLUSTER: i16 = 60;
 pub(crate) const SHARE_FETCH: i16 = 78;
 pub(crate) const SHARE_ACKNOWLEDGE: i16 = 79;
 
-/// API key, name, lowest and highest supported version. These are the versions of Apache Kafka 4.4
-/// on client listeners, with two exceptions. Fetch ends at 15: from 16 on addresses follow the
-/// records, so a response could not be streamed. DescribeQuorum ends at 1: version 2 adds
-/// controller addresses.
+/// API key, name, lowest and highest supported version. These are all versions of Apache Kafka 4.4
+/// on client listeners, except those of the APIs between brokers.
 const SUPPORTED: [(i16, &str, i16, i16); 75] = [
     (0, "Produce", 0, 13),
-    (1, "Fetch", 0, 15),
+    (1, "Fetch", 0, 18),
     (2, "ListOffsets", 0, 11),
     (3, "Metadata", 0, 13),
     (8, "OffsetCommit", 0, 10),
@@ -69,7 +68,7 @@ const SUPPORTED: [(i16, &str, i16, i16); 75] = [
     (49, "AlterClientQuotas", 0, 1),
     (50, "DescribeUserScramCredentials", 0, 0),
     (51, "AlterUserScramCredentials", 0, 0),
-    (55, "DescribeQuorum", 0, 1),
+    (55, "DescribeQuorum", 0, 2),
     (57, "UpdateFeatures", 0, 2),
     (60, "DescribeCluster", 0, 2),
     (61, "DescribeProducers", 0, 0),
@@ -154,7 +153,7 @@ pub(crate) fn flexible(key: i16, version: i16) -> bool {
         PRODUCE | METADATA => 9,
         FETCH => 12,
         FIND_COORDINATOR | API_VERSIONS => 3,
-        DESCRIBE_CLUSTER | SHARE_FETCH | SHARE_ACKNOWLEDGE => 0,
+        DESCRIBE_CLUSTER | DESCRIBE_QUORUM | SHARE_FETCH | SHARE_ACKNOWLEDGE => 0,
         _ => return false,
     };
     version >= first
@@ -174,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn versions_with_addresses_after_records_are_not_supported() {
+    fn versions_that_may_contain_unknown_addresses_are_not_supported() {
         let supported = SupportedVersions::new(|_| None);
-        assert!(supported.has(FETCH, 15) && !supported.has(FETCH, 16));
-        assert!(supported.has(55, 1) && !supported.has(55, 2));
+        assert!(supported.has(FETCH, 18) && !supported.has(FETCH, 19));
+        assert!(supported.has(DESCRIBE_QUORUM, 2) && !supported.has(DESCRIBE_QUORUM, 3));
         assert!(!supported.has(58, 0), "Envelope is between brokers");
         assert!(!supported.has(-1, 0) && !supported.has(i16::MAX, 0) && !supported.has(KEY_END, 0));
     }

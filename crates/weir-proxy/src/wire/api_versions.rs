@@ -117,7 +117,7 @@ mod tests {
             .with_throttle_time_ms(11)
             .with_api_keys(vec![
                 api(PRODUCE, 0, 99),
-                api(FETCH, 4, 18),
+                api(FETCH, 4, 19),
                 api(18, 0, 4),
                 api(26, 0, 5),
                 api(28, 0, 5),
@@ -173,7 +173,7 @@ mod tests {
             let response = restricted(&message, version, &supported);
             let wanted = vec![
                 api(PRODUCE, 0, 13),
-                api(FETCH, 4, 15),
+                api(FETCH, 4, 18),
                 api(18, 0, 4),
                 api(26, 0, 5),
                 api(28, 0, 5),

@@ -34,6 +34,15 @@ impl PartialFrame {
         std::mem::take(&mut self.bytes)
     }
 
+    /// Removes up to `count` bytes from the front.
+    pub(super) fn take_front(&mut self, count: usize) -> Vec<u8> {
+        if count >= self.bytes.len() {
+            return self.take();
+        }
+        let rest = self.bytes.split_off(count);
+        std::mem::replace(&mut self.bytes, rest)
+    }
+
     /// Returns the size to which the start must grow, or 0 without one.
     pub(super) fn wanted(&self) -> usize {
         match self.is_empty() {

@@ -4,10 +4,12 @@
 use weir_wire::WireError;
 
 use super::addresses::AddressMapper;
+use super::fetch_walk::{self, FetchWalk, WalkStep};
 use super::filtering::{self, FilterStage, FrameAction};
 use super::frame::{PartialFrame, check_size};
 use super::headers::RESPONSE_PEEK_BYTES;
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
+use super::leader_hints::{self, Resize};
 use super::segments::Segments;
 use super::{SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
 use crate::config::ProxyLimits;
@@ -31,6 +33,8 @@ pub(crate) struct ResponseStream {
     head: PartialFrame,
     /// Bytes to forward before the next response begins.
     pass_through: usize,
+    /// Position in a response that is forwarded as it arrives, but read between its records.
+    walk: Option<FetchWalk>,
     /// Set if the last response forwarded without decoding was large; the next may be, too.
     is_large: bool,
     /// Input after a delayed frame.
@@ -41,6 +45,8 @@ pub(crate) struct ResponseStream {
 enum ResponseAction {
     /// Total bytes of a response to forward.
     Forward(usize),
+    /// Total bytes of a response to forward up to its addresses.
+    Walk(usize),
     /// Number of bytes needed first.
     Incomplete(usize),
     /// Total bytes of a complete response to process.
@@ -59,6 +65,8 @@ impl ResponseStream {
         out: &mut Segments,
     ) -> Result<(), StreamError> {
         let mut at = 0;
+        // Position of the size prefix of the response that is walked through.
+        let mut size_at = None;
         while at < input.len() {
             if context.filtering.delayed.is_some() {
                 self.backlog.extend_from_slice(&input[at..]);
@@ -71,6 +79,10 @@ impl ResponseStream {
                 at += count;
                 self.pass_through -= count;
                 self.push_ready(context.in_flight, out);
+                continue;
+            }
+            if self.walk.is_some() {
+                self.walk_on(input, &mut at, size_at, context, out)?;
                 continue;
             }
             let action = loop {
@@ -87,9 +99,17 @@ impl ResponseStream {
                     action => break action,
                 }
             };
+            if let ResponseAction::Walk(total) = action {
+                context.in_flight.pop();
+                *context.responses += 1;
+                self.walk = Some(FetchWalk::new(total));
+                size_at = self.head.is_empty().then_some(at);
+                self.walk_on(input, &mut at, size_at, context, out)?;
+                continue;
+            }
             let mut head = self.head.take();
             match action {
-                ResponseAction::Incomplete(_) => {}
+                ResponseAction::Incomplete(_) | ResponseAction::Walk(_) => {}
                 ResponseAction::Forward(total) => {
                     context.in_flight.pop();
                     *context.responses += 1;
@@ -132,6 +152,66 @@ impl ResponseStream {
         Ok(())
     }
 
+    /// Forwards the response that is walked through as far as it has arrived. Its size prefix is at
+    /// `size_at` of the input, unless it has been forwarded.
+    fn walk_on(
+        &mut self,
+        input: &mut [u8],
+        at: &mut usize,
+        size_at: Option<usize>,
+        context: &mut ResponseContext<'_>,
+        out: &mut Segments,
+    ) -> Result<(), StreamError> {
+        let Some(mut walk) = self.walk.take() else {
+            return Ok(());
+        };
+        while self.pass_through == 0 && !walk.is_done() {
+            let frame = match self.head.is_empty() {
+                true => &input[*at..],
+                false => self.head.bytes(),
+            };
+            let count = match walk.advance(frame).map_err(StreamError::Broker)? {
+                WalkStep::Forward(count) => count,
+                WalkStep::Incomplete(wanted) => {
+                    let bytes_max = context.limits.buffered_frame_bytes;
+                    check_size(wanted, bytes_max).map_err(StreamError::Broker)?;
+                    if self.head.fill(input, at, wanted) {
+                        continue;
+                    }
+                    break;
+                }
+                WalkStep::Tags(count) => {
+                    let resize = size_at.map_or(Resize::Never, |_| Resize::Allowed);
+                    let made = leader_hints::replace(&frame[..count], context.mapper, resize);
+                    match made.map_err(StreamError::Broker)? {
+                        None => count,
+                        Some(tags) => {
+                            *context.rewritten += 1;
+                            if let Some(size_at) = size_at {
+                                grow(&mut input[size_at..], tags.len(), count);
+                            }
+                            *at += count - self.head.take_front(count).len();
+                            out.push_owned(tags);
+                            0
+                        }
+                    }
+                }
+            };
+            let head = self.head.take_front(count);
+            let here = (count - head.len()).min(input.len() - *at);
+            self.pass_through = count - head.len() - here;
+            out.push_owned(head);
+            out.push_input(*at..*at + here);
+            *at += here;
+        }
+        self.is_large = walk.records() >= LARGE_RECORDS_BYTES;
+        if !walk.is_done() {
+            self.walk = Some(walk);
+        }
+        self.push_ready(context.in_flight, out);
+        Ok(())
+    }
+
     pub(crate) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
@@ -143,7 +223,7 @@ impl ResponseStream {
 
     /// Appends the proxy's own responses that come next.
     pub(crate) fn push_ready(&mut self, in_flight: &mut InFlightRequests, out: &mut Segments) {
-        if self.pass_through > 0 || !self.head.is_empty() {
+        if self.pass_through > 0 || !self.head.is_empty() || self.walk.is_some() {
             return;
         }
         while let Some(frame) = in_flight.pop_ready() {
@@ -161,14 +241,18 @@ impl ResponseStream {
         self.pass_through = self.pass_through.saturating_sub(bytes);
     }
 
-    /// Returns `true` if the next response is probably large and forwarded without decoding. Then
-    /// only its start should be read.
+    /// Returns `true` if the next bytes are probably few fields before many that are forwarded
+    /// without decoding. Then only these fields should be read.
     pub(crate) fn expects_large(&self) -> bool {
-        self.is_large && self.is_between()
+        self.is_large && self.is_empty()
     }
 
     /// Returns `true` if no response is partly received.
     pub(crate) fn is_between(&self) -> bool {
+        self.is_empty() && self.walk.is_none()
+    }
+
+    fn is_empty(&self) -> bool {
         self.pass_through == 0 && self.head.is_empty() && self.backlog.is_empty()
     }
 
@@ -185,6 +269,17 @@ impl ResponseStream {
 
 /// Minimum size of a large response.
 const LARGE_BYTES: usize = 256 * 1024;
+/// Minimum size of large records of a partition, which are worth splicing.
+const LARGE_RECORDS_BYTES: usize = 128 * 1024;
+
+/// Adds the difference between the new and the old size of a part to the size of a frame.
+fn grow(frame: &mut [u8], new: usize, old: usize) {
+    if let Some(prefix) = frame.first_chunk_mut::<SIZE_BYTES>() {
+        // Tagged fields of frames, and so their difference, are below 2^31 bytes.
+        let size = i32::from_be_bytes(*prefix) + (new as i32 - old as i32);
+        *prefix = size.to_be_bytes();
+    }
+}
 
 fn classify(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseAction, StreamError> {
     let limit = i32::MAX as usize;
@@ -220,7 +315,10 @@ fn classify(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseActio
         return Err(StreamError::Unexpected { got: id, expected });
     };
     if !needs_processing(entry, context) {
-        return Ok(ResponseAction::Forward(total));
+        return Ok(match fetch_walk::has_hints(entry.key, entry.version) {
+            true => ResponseAction::Walk(total),
+            false => ResponseAction::Forward(total),
+        });
     }
     check_size(total, context.limits.buffered_frame_bytes).map_err(StreamError::Broker)?;
     Ok(if frame.len() < total {
@@ -251,6 +349,10 @@ fn process(
         return Ok(FrameAction::InPlace);
     };
     if entry.key == FETCH {
+        if fetch_walk::has_hints(entry.key, entry.version) {
+            let replaced = fetch_walk::replace_in(frame, context.mapper);
+            *context.rewritten += u64::from(replaced.map_err(StreamError::Broker)?);
+        }
         let filtered = context.filtering.fetch(frame, entry.version);
         return filtered.map_err(StreamError::Broker);
     }

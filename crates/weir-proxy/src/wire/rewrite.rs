@@ -1,7 +1,7 @@
 //! Replaces broker addresses in responses with addresses of the proxy.
 
 use weir_wire::WireError;
-use weir_wire::layout::{put_string, put_uvarint};
+use weir_wire::layout::{put_length, put_string, put_uvarint};
 use weir_wire::reader::WireReader;
 
 use super::SIZE_BYTES;
@@ -9,13 +9,16 @@ use super::addresses::{AddressMapper, BrokerEntryLayout, replace_list, resolve, 
 use super::headers::response_body_at;
 use crate::config::HostPort;
 use crate::versions::{
-    DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH, flexible,
+    DESCRIBE_CLUSTER, DESCRIBE_QUORUM, FIND_COORDINATOR, METADATA, PRODUCE, SHARE_ACKNOWLEDGE,
+    SHARE_FETCH, flexible,
 };
 
-/// Returns `true` if responses of this version may contain addresses.
+/// Returns `true` if responses of this version may contain addresses and are read whole. Fetch
+/// responses are not: see `fetch_walk`.
 pub(super) fn may_carry_addresses(key: i16, version: i16) -> bool {
     match key {
         PRODUCE => version >= 10,
+        DESCRIBE_QUORUM => version >= 2,
         METADATA | FIND_COORDINATOR | DESCRIBE_CLUSTER | SHARE_FETCH | SHARE_ACKNOWLEDGE => true,
         _ => false,
     }
@@ -41,12 +44,35 @@ pub(crate) fn addresses(
         METADATA => response.metadata(version, mapper)?,
         FIND_COORDINATOR => response.coordinators(version, mapper)?,
         DESCRIBE_CLUSTER => response.cluster(version, mapper)?,
+        DESCRIBE_QUORUM => response.quorum()?,
         PRODUCE => response.produce(version, mapper)?,
         SHARE_FETCH => response.share(version >= 1, true, mapper)?,
         SHARE_ACKNOWLEDGE => response.share(version >= 2, false, mapper)?,
         _ => {}
     }
     Ok(response.finish())
+}
+
+/// Returns tagged fields with the addresses that clients see in field 0, or `None` without one.
+pub(super) fn tags(
+    tags: &[u8],
+    mapper: &mut dyn AddressMapper,
+) -> Result<Option<Vec<u8>>, WireError> {
+    let mut fields = Rewriting {
+        frame: tags,
+        reader: WireReader::new(tags),
+        copied: 0,
+        out: Vec::new(),
+        flexible: true,
+    };
+    fields.tagged_endpoints(mapper)?;
+    match i64::try_from(fields.reader.rest().len()) {
+        Ok(0) => Ok(fields.output()),
+        left => Err(WireError::Length {
+            what: "bytes after the message",
+            value: left.unwrap_or(i64::MAX),
+        }),
+    }
 }
 
 /// A response that is being rewritten. Parts between replacements are copied.
@@ -80,15 +106,20 @@ impl Rewriting<'_> {
         self.copied = position;
     }
 
-    fn finish(mut self) -> Option<Vec<u8>> {
+    fn output(mut self) -> Option<Vec<u8>> {
         if self.out.is_empty() {
             return None;
         }
         self.out.extend_from_slice(&self.frame[self.copied..]);
-        // Frames are far below 2^31 bytes and grow by a few addresses only.
-        let size = (self.out.len() - SIZE_BYTES) as i32;
-        self.out[..SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
         Some(self.out)
+    }
+
+    fn finish(self) -> Option<Vec<u8>> {
+        let mut out = self.output()?;
+        // Frames are far below 2^31 bytes and grow by a few addresses only.
+        let size = (out.len() - SIZE_BYTES) as i32;
+        out[..SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
+        Some(out)
     }
 
     /// Replaces the list of brokers at the reader's position.
@@ -254,6 +285,43 @@ impl Rewriting<'_> {
             replace_list(&mut list, ENDPOINT, mapper, &mut endpoints)?;
             put_uvarint(&mut self.out, endpoints.len() as u32);
             self.out.extend_from_slice(&endpoints);
+        }
+        Ok(())
+    }
+
+    /// Removes the listeners of controllers, which clients of the proxy cannot reach. All else,
+    /// with the ids of the nodes, stays.
+    fn quorum(&mut self) -> Result<(), WireError> {
+        self.reader.i16("error code")?;
+        self.nullable_text("error message")?;
+        for _ in 0..self.count(3, "topics")? {
+            self.text("topic")?;
+            for _ in 0..self.count(26, "partitions")? {
+                self.reader.bytes(4 + 2, "partition and error code")?;
+                self.nullable_text("error message")?;
+                self.reader.bytes(4 + 4 + 8, "leader and high watermark")?;
+                for _ in 0..2 {
+                    for _ in 0..self.count(45, "replicas")? {
+                        self.reader.bytes(4 + 16 + 3 * 8, "replica")?;
+                        self.reader.skip_tags("replica tags")?;
+                    }
+                }
+                self.reader.skip_tags("partition tags")?;
+            }
+            self.reader.skip_tags("topic tags")?;
+        }
+        for _ in 0..self.count(6, "nodes")? {
+            self.reader.i32("node id")?;
+            self.copy_to(self.position());
+            for _ in 0..self.count(5, "listeners")? {
+                self.text("listener")?;
+                self.text("host")?;
+                self.reader.bytes(2, "port")?;
+                self.reader.skip_tags("listener tags")?;
+            }
+            self.copied = self.position();
+            put_length(&mut self.out, true, 0);
+            self.reader.skip_tags("node tags")?;
         }
         Ok(())
     }

@@ -181,8 +181,8 @@ fn raw_sasl_tokens_pass_until_first_request() {
 #[test]
 fn unsupported_requests_close_the_connection() {
     for (key, version) in [
-        (1, 16),
-        (55, 2),
+        (1, 19),
+        (55, 3),
         (58, 0),
         (20_000, 0),
         (-1, 0),

@@ -2,6 +2,7 @@ use super::*;
 use crate::filter::{FilterBuffers, FilterChain};
 use crate::versions::METADATA;
 use crate::wire::addresses::tests::TestAddressMapper;
+use crate::wire::fetch_walk::tests as fetch;
 use proptest::prelude::*;
 
 fn limits() -> ProxyLimits {
@@ -187,6 +188,94 @@ fn buffered_responses_are_limited_and_not_preallocated() {
     assert_eq!((run.out.len(), run.stream.buffered_bytes()), (1008, 0));
 }
 
+/// Returns the output for a Fetch response in pieces of `piece` bytes, followed by a response of
+/// the proxy.
+fn fetched(sent: &[u8], piece: usize) -> Vec<u8> {
+    let mut run = Run::new();
+    run.expect_response(FETCH, fetch::VERSION, 42, ResponseSource::Broker);
+    run.expect_response(18, 9, 2, ResponseSource::Ready(Box::from(&b"next"[..])));
+    for piece in sent.chunks(piece) {
+        run.feed(piece).expect("forwards");
+    }
+    assert!(run.in_flight.is_empty() && run.stream.is_between());
+    assert_eq!(run.stream.buffered_bytes(), 0);
+    assert!(run.buffered_max <= 300, "{}", run.buffered_max);
+    let end = run.out.len() - 4;
+    assert_eq!(run.out.split_off(end), b"next");
+    run.out
+}
+
+#[test]
+fn leader_hints_of_streamed_responses_are_replaced() {
+    for (host, fits) in [("kafka.internal", true), ("k", false)] {
+        let topics = [
+            vec![
+                fetch::partition(1, fetch::NOT_LEADER, 5_000),
+                fetch::partition(2, 0, 0),
+            ],
+            vec![fetch::partition(3, 0, 700)],
+        ];
+        let message = fetch::response(&topics, &[host]);
+        let sent = fetch::frame(&message);
+        for piece in [1, 2, 7, 64, 500, 4_000, usize::MAX] {
+            let made = fetched(&sent, piece);
+            let read = fetch::decoded(&made);
+            assert_eq!(read.responses, message.responses);
+            let is_whole = piece == usize::MAX;
+            let wanted: &[i32] = if fits || is_whole { &[19_001] } else { &[] };
+            let ports: Vec<_> = read.node_endpoints.iter().map(|it| it.port).collect();
+            assert_eq!(ports, wanted, "{host} in pieces of {piece}");
+            assert!(is_whole || made.len() == sent.len());
+            let upstream = b"\x0fkafka.internal";
+            assert!(!made.windows(upstream.len()).any(|part| part == upstream));
+        }
+    }
+}
+
+#[test]
+fn fetch_responses_without_hints_are_unchanged() {
+    for error in [0, fetch::NOT_LEADER] {
+        let topics = [vec![
+            fetch::partition(1, error, 900),
+            fetch::partition(2, 0, 9),
+        ]];
+        for topics in [&topics[..], &[], &[vec![]]] {
+            let sent = fetch::frame(&fetch::response(topics, &[]));
+            for piece in [1, 5, 100, usize::MAX] {
+                assert_eq!(fetched(&sent, piece), sent, "{error} in pieces of {piece}");
+            }
+        }
+    }
+}
+
+#[test]
+fn invalid_fetch_responses_close_the_connection() {
+    let topics = [vec![fetch::partition(1, fetch::NOT_LEADER, 900)]];
+    let sent = fetch::frame(&fetch::response(&topics, &["kafka"]));
+    // The size of the frame ends in each field before the last.
+    for size in 4..sent.len() - 4 {
+        let mut forged = sent.clone();
+        forged[..4].copy_from_slice(&(size as i32).to_be_bytes());
+        let mut run = Run::new();
+        run.expect_response(FETCH, fetch::VERSION, 42, ResponseSource::Broker);
+        let outcome = run.feed(&forged[..4 + size]);
+        assert!(
+            matches!(outcome, Err(StreamError::Broker(_))),
+            "{size}: {outcome:?}"
+        );
+    }
+    // Addresses that are larger than the limit of buffered frames.
+    let many = vec!["k"; 900];
+    let large = fetch::frame(&fetch::response(&topics, &many));
+    let mut run = Run::new();
+    run.expect_response(FETCH, fetch::VERSION, 42, ResponseSource::Broker);
+    let outcome = large.chunks(500).try_for_each(|piece| run.feed(piece));
+    assert!(matches!(
+        outcome,
+        Err(StreamError::Broker(WireError::FrameTooLarge { .. }))
+    ));
+}
+
 proptest! {
     #[test]
     fn split_responses_have_same_output(
@@ -223,7 +312,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_have_bounded_output(
-        keys in prop::collection::vec((0_i16..95, 0_i16..14), 1..5),
+        keys in prop::collection::vec((0_i16..95, 0_i16..19), 1..5),
         mut bytes in prop::collection::vec(any::<u8>(), 8..600),
     ) {
         let mut run = Run::new();

@@ -11,9 +11,10 @@ use kafka_protocol::messages::produce_response::{
     TopicProduceResponse,
 };
 use kafka_protocol::messages::{
-    BrokerId, DescribeClusterResponse, FindCoordinatorResponse, MetadataResponse, ProduceResponse,
-    ResponseHeader, ShareAcknowledgeResponse, ShareFetchResponse, TopicName,
-    share_acknowledge_response, share_fetch_response,
+    BrokerId, DescribeClusterResponse, DescribeQuorumResponse, FindCoordinatorResponse,
+    MetadataResponse, ProduceResponse, ResponseHeader, ShareAcknowledgeResponse,
+    ShareFetchResponse, TopicName, describe_quorum_response, share_acknowledge_response,
+    share_fetch_response,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
@@ -235,6 +236,43 @@ fn cluster_descriptions_contain_proxy_addresses_and_no_controllers() {
             assert!(read.brokers.is_empty());
         }
     }
+}
+
+#[test]
+fn quorum_descriptions_contain_no_controller_addresses() {
+    use describe_quorum_response as quorum;
+    let replica = quorum::ReplicaState::default()
+        .with_replica_id(BrokerId(1))
+        .with_log_end_offset(7);
+    let partition = quorum::PartitionData::default()
+        .with_error_message(Some(text("e")))
+        .with_current_voters(vec![replica.clone(), replica.clone()])
+        .with_observers(vec![replica]);
+    let topic = quorum::TopicData::default()
+        .with_topic_name(TopicName(text("__cluster_metadata")))
+        .with_partitions(vec![partition]);
+    let listener = quorum::Listener::default()
+        .with_name(text("CONTROLLER"))
+        .with_host(text(UPSTREAM))
+        .with_port(9093);
+    let node = |id: i32, listeners: usize| {
+        quorum::Node::default()
+            .with_node_id(BrokerId(id))
+            .with_listeners(vec![listener.clone(); listeners])
+    };
+    let message = DescribeQuorumResponse::default()
+        .with_error_message(Some(text("none")))
+        .with_topics(vec![topic])
+        .with_nodes(vec![node(1, 2), node(2, 0), node(3, 1)])
+        .with_unknown_tagged_fields(tags(0, 2));
+    let mut mapper = TestAddressMapper::default();
+    let read = rewritten(DESCRIBE_QUORUM, 2, &message, &mut mapper);
+    let mut wanted = message;
+    for node in &mut wanted.nodes {
+        node.listeners.clear();
+    }
+    assert_eq!(read, wanted);
+    assert!(!may_carry_addresses(DESCRIBE_QUORUM, 1));
 }
 
 fn produced(version: i16, endpoints: usize) -> ProduceResponse {
