@@ -172,6 +172,51 @@ mod tests {
         assert_eq!(name(KEY_END), "unknown");
     }
 
+    /// Reads "0-13"; an empty cell is an API that a broker does not offer.
+    fn range(cell: &str) -> Option<(i16, i16)> {
+        let (min, max) = cell.split_once('-')?;
+        Some((
+            min.parse().expect("a version"),
+            max.parse().expect("a version"),
+        ))
+    }
+
+    /// The columns of the releases are answers of their brokers to ApiVersions.
+    #[test]
+    fn all_versions_that_brokers_offer_are_supported_or_have_a_reason() {
+        let supported = SupportedVersions::new(|_| None);
+        let table = include_str!("../../../docs/proxy-apis.md");
+        let mut documented = Vec::new();
+        for line in table.lines() {
+            let cells: Vec<_> = line.split('|').map(str::trim).collect();
+            let ["", key, api, offered @ .., own, note, ""] = cells.as_slice() else {
+                continue;
+            };
+            let Ok(key) = key.parse::<i16>() else {
+                continue;
+            };
+            assert_eq!(offered.len(), 5, "3.9 to 4.3: {line}");
+            documented.extend(range(own).map(|_| key));
+            assert_eq!(supported.range(key), range(own), "{line}");
+            if *own == "no" {
+                assert!(!note.is_empty(), "a reason: {line}");
+                continue;
+            }
+            assert_eq!(name(key), *api);
+            for (min, max) in offered.iter().filter_map(|cell| range(cell)) {
+                for version in min..=max {
+                    assert!(supported.has(key, version), "version {version}: {line}");
+                }
+            }
+        }
+        let keys: Vec<_> = SUPPORTED
+            .iter()
+            .map(|row| row.0)
+            .filter(|key| *key != KEY_END)
+            .collect();
+        assert_eq!(documented, keys);
+    }
+
     #[test]
     fn versions_that_may_contain_unknown_addresses_are_not_supported() {
         let supported = SupportedVersions::new(|_| None);

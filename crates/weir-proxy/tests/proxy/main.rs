@@ -5,6 +5,7 @@ mod clients;
 mod cluster;
 mod dashboard;
 mod ends;
+mod equivalence;
 mod filter_clients;
 mod filters;
 mod foreign;
