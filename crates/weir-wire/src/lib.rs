@@ -22,6 +22,7 @@ pub mod login;
 pub mod metadata;
 pub mod reader;
 pub mod records;
+pub mod topic_ids;
 
 use thiserror::Error;
 

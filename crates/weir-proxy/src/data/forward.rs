@@ -135,6 +135,7 @@ impl LoopState {
                 .in_flight
                 .is_full(self.shared.limits.in_flight_requests)
             && pair.produce.has_memory()
+            && !pair.in_flight.has_lookup()
     }
 
     fn read_requests(

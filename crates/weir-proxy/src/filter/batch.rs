@@ -25,6 +25,8 @@ pub(super) enum BatchOutcome {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BatchRejection {
+    /// A topic id without a known name.
+    UnknownTopic,
     /// Message format 0 or 1, which filters cannot decode.
     OldFormat,
     /// A batch beyond the limits.

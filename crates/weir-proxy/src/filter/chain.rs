@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use weir_wire::layout::{FETCH_VERSION_MAX, PRODUCE_VERSION_MAX};
 
 use super::config::ScopedFilter;
-use super::{Direction, Filter, FilterConfig, FilterError};
-use crate::versions::{FETCH, PRODUCE, SHARE_ACKNOWLEDGE, SHARE_FETCH};
+use super::{Direction, Filter, FilterConfig, FilterError, TopicNames};
+use crate::versions::{SHARE_ACKNOWLEDGE, SHARE_FETCH};
 
 /// The filters of one cluster in configuration order. Each sees the output of the previous one, in
 /// both directions.
 #[derive(Debug, Default)]
 pub(crate) struct FilterChain {
     all: Vec<ScopedFilter>,
+    /// The names by which filters select topics that frames contain by id.
+    pub(crate) names: TopicNames,
 }
 
 pub(super) type TopicFilters<'a> = SmallVec<[&'a dyn Filter; 4]>;
@@ -24,7 +25,12 @@ impl FilterChain {
         let all = configs.iter().map(FilterConfig::build);
         Ok(Self {
             all: all.collect::<Result<_, _>>()?,
+            names: TopicNames::default(),
         })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
     /// Returns `true` if a filter applies to this direction. If not, frames need not be buffered.
@@ -34,12 +40,9 @@ impl FilterChain {
 
     /// Returns the highest supported version of an API; `Some(-1)`: none, `None`: any.
     ///
-    /// Later versions have topic ids instead of names. Share groups always use topic ids and would
-    /// bypass fetch filters, so their APIs are not supported with such filters.
+    /// Share groups would bypass fetch filters, so their APIs are not supported with such filters.
     pub(crate) fn version_max(&self, api_key: i16) -> Option<i16> {
         match api_key {
-            PRODUCE if self.wants(Direction::Produce) => Some(PRODUCE_VERSION_MAX),
-            FETCH if self.wants(Direction::Fetch) => Some(FETCH_VERSION_MAX),
             SHARE_GROUP_HEARTBEAT | SHARE_FETCH | SHARE_ACKNOWLEDGE
                 if self.wants(Direction::Fetch) =>
             {

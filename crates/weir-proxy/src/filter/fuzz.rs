@@ -10,7 +10,7 @@ pub fn produce(data: &[u8]) {
     let Some((version, body)) = data.split_first() else {
         return;
     };
-    let version = i16::from(version % 13);
+    let version = i16::from(version % 14);
     let (filters, mut buffers) = (all_filters(), FilterBuffers::new(LIMITS));
     let mut frame = framed(body);
     let Ok(result) = filters.produce(&mut frame, BODY_AT, version, &mut buffers) else {
@@ -32,7 +32,7 @@ pub fn fetch(data: &[u8]) {
     let Some((version, body)) = data.split_first() else {
         return;
     };
-    let version = i16::from(version % 13);
+    let version = i16::from(version % 19);
     let (filters, mut buffers) = (all_filters(), FilterBuffers::new(LIMITS));
     let mut frame = framed(body);
     let Ok(result) = filters.fetch(&mut frame, BODY_AT, version, &mut buffers) else {

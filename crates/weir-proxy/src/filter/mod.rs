@@ -22,6 +22,7 @@ mod rejected;
 mod require;
 mod run;
 mod text;
+mod topic_names;
 mod work;
 
 use std::borrow::Cow;
@@ -36,6 +37,7 @@ pub(crate) use chain::FilterChain;
 pub(crate) use config::FilterConfig;
 pub(crate) use record::RecordEdit;
 pub(crate) use rejected::RejectedPartitions;
+pub(crate) use topic_names::TopicNames;
 pub(crate) use work::{FilterResult, FilterWork, FrameOutput, WorkProgress};
 
 /// Reads records one by one, and changes their values and headers.

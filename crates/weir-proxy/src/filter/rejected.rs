@@ -15,7 +15,8 @@ use super::batch::BatchRejection;
 /// producer continues with the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RejectedPartitions {
-    topics: Vec<(String, Vec<RejectedPartition>)>,
+    /// By topic name, or the bytes of the topic id.
+    topics: Vec<(Vec<u8>, Vec<RejectedPartition>)>,
     /// Records listed so far.
     listed: usize,
     bytes: usize,
@@ -49,7 +50,7 @@ impl RejectedPartitions {
         self.bytes
     }
 
-    pub(super) fn add(&mut self, topic: &str, partition: i32, rejection: BatchRejection) {
+    pub(super) fn add(&mut self, topic: &[u8], partition: i32, rejection: BatchRejection) {
         let (error, message, mut records) = describe_rejection(rejection);
         records.truncate(RECORDS_LISTED_MAX - self.listed.min(RECORDS_LISTED_MAX));
         self.listed += records.len();
@@ -64,9 +65,9 @@ impl RejectedPartitions {
             message,
             records,
         };
-        match self.topics.last_mut().filter(|(name, _)| name == topic) {
+        match self.topics.last_mut().filter(|(last, _)| last == topic) {
             Some((_, rows)) => rows.push(row),
-            None => self.topics.push((topic.to_owned(), vec![row])),
+            None => self.topics.push((topic.to_vec(), vec![row])),
         }
     }
 
@@ -75,9 +76,9 @@ impl RejectedPartitions {
         let flexible = produce_is_flexible(version);
         let mut out = Vec::new();
         put_length(&mut out, flexible, self.topics.len());
-        for (name, rows) in &self.topics {
+        for (topic, rows) in &self.topics {
             let rows: Vec<_> = rows.iter().map(RejectedPartition::as_error).collect();
-            put_topic_errors(&mut out, version, name, &rows);
+            put_topic_errors(&mut out, version, topic, &rows);
         }
         if version >= 1 {
             out.extend_from_slice(&[0; 4]); // throttle time
@@ -96,20 +97,20 @@ impl RejectedPartitions {
         let flexible = produce_is_flexible(version);
         let mut edits = ByteEdits::default();
         let mut topics = layout.topics.len();
-        // The first topic of a name counts, hence the reverse order.
-        let by_name: HashMap<&[u8], &TopicSpan> = layout
+        // The first topic of a name or id counts, hence the reverse order.
+        let by_key: HashMap<&[u8], &TopicSpan> = layout
             .topics
             .iter()
             .rev()
-            .map(|topic| (&body[topic.name.clone()], topic))
+            .map(|topic| (&body[topic.topic.clone()], topic))
             .collect();
-        for (name, rows) in &self.topics {
-            let known = by_name.get(name.as_bytes()).copied();
+        for (key, rows) in &self.topics {
+            let known = by_key.get(key.as_slice()).copied();
             let rows: Vec<_> = rows.iter().map(RejectedPartition::as_error).collect();
             let Some(topic) = known else {
                 topics += 1;
                 let end = layout.topics_end;
-                edits.replace(end..end, |out| put_topic_errors(out, version, name, &rows));
+                edits.replace(end..end, |out| put_topic_errors(out, version, key, &rows));
                 continue;
             };
             let count = topic.partitions.len() + rows.len();
@@ -148,6 +149,10 @@ fn describe_rejection(rejection: BatchRejection) -> (i16, String, Vec<(i32, Stri
             (UNSUPPORTED_FOR_MESSAGE_FORMAT, text, Vec::new())
         }
         BatchRejection::TooLarge(text) => (MESSAGE_TOO_LARGE, text, Vec::new()),
+        BatchRejection::UnknownTopic => {
+            let text = "the proxy knows no topic with this id".to_owned();
+            (UNKNOWN_TOPIC_ID, text, Vec::new())
+        }
         BatchRejection::Corrupt => (CORRUPT_MESSAGE, "checksum".to_owned(), Vec::new()),
     }
 }
@@ -156,6 +161,7 @@ const CORRUPT_MESSAGE: i16 = 2;
 const MESSAGE_TOO_LARGE: i16 = 10;
 const UNSUPPORTED_FOR_MESSAGE_FORMAT: i16 = 43;
 const INVALID_RECORD: i16 = 87;
+const UNKNOWN_TOPIC_ID: i16 = 100;
 /// Maximum number of rejected records in one response. A producer needs only the first ones, and a
 /// small compressed request must not cause a large response.
 const RECORDS_LISTED_MAX: usize = 1_000;

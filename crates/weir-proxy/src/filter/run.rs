@@ -12,7 +12,7 @@ impl FilterChain {
     /// `FilterWork::advance`.
     ///
     /// # Errors
-    /// [`WireError`] if the frame does not match its version, or has a version with topic ids.
+    /// [`WireError`] if the frame does not match its version.
     pub(crate) fn at_once(
         &self,
         direction: Direction,
@@ -46,7 +46,7 @@ impl FilterChain {
     /// its body.
     ///
     /// # Errors
-    /// [`WireError`] if the frame is not a produce request, or has a version with topic ids.
+    /// [`WireError`] if the frame is not a produce request.
     pub(crate) fn produce(
         &self,
         frame: &mut [u8],
@@ -61,7 +61,7 @@ impl FilterChain {
     /// body. No partition is rejected: a batch that cannot be decoded is replaced by an error code.
     ///
     /// # Errors
-    /// [`WireError`] if the frame is not a fetch response, or has a version with topic ids.
+    /// [`WireError`] if the frame is not a fetch response.
     pub(crate) fn fetch(
         &self,
         frame: &mut [u8],

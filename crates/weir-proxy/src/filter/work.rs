@@ -2,13 +2,15 @@
 //! another thread.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_wire::WireError;
 use weir_wire::byte_edits::ByteEdits;
+use weir_wire::cluster::TopicId;
 use weir_wire::layout::{
     self, FETCH_VERSION_MAX, MessageLayout, PRODUCE_VERSION_MAX, PartitionSpan, TopicSpan,
-    fetch_is_flexible, produce_is_flexible, put_length,
+    fetch_is_flexible, has_topic_ids, produce_is_flexible, put_length,
 };
 use weir_wire::records::{FirstBatch, first_batch};
 
@@ -26,6 +28,11 @@ pub(crate) struct FilterWork {
     flexible: bool,
     has_layout: bool,
     layout: MessageLayout,
+    /// Names of the topics in a version with ids; `None` for an unknown one.
+    names: Vec<Option<Arc<str>>>,
+    /// A fetch response contains records of an unknown topic, so the consumer must begin a new
+    /// fetch session, whose first request contains all its topic ids.
+    ends_session: bool,
     edits: ByteEdits,
     topic: usize,
     partition: usize,
@@ -106,6 +113,8 @@ impl FilterWork {
             flexible,
             has_layout: false,
             layout: MessageLayout::default(),
+            names: Vec::new(),
+            ends_session: false,
             edits: ByteEdits::default(),
             topic: 0,
             partition: 0,
@@ -150,16 +159,37 @@ impl FilterWork {
             }
             self.has_layout = true;
             self.topics_left = self.layout.topics.len();
+            if has_topic_ids(self.version) {
+                let topics = self.layout.topics.iter();
+                let ids = topics.map(|topic| id(&frame[self.in_frame(&topic.topic)]));
+                self.names = filters.names.of(ids);
+                self.ends_session = self.direction == Direction::Fetch && self.has_nameless();
+            }
             self.begin_topic();
+        }
+        if self.ends_session {
+            return Ok(WorkProgress::Done);
         }
         while let Some(topic) = self.layout.topics.get(self.topic).cloned() {
             buffers.batch_buffers.meter.charge(TOPIC_UNITS);
-            let (chain, delay) =
-                filters.chain(name(&frame[self.in_frame(&topic.name)]), self.direction);
+            let known = self.names.get(self.topic).cloned();
+            let is_unknown = known == Some(None);
+            let (chain, delay) = match &known {
+                Some(Some(name)) => filters.chain(name, self.direction),
+                Some(None) => Default::default(),
+                None => {
+                    let name = &frame[self.in_frame(&topic.topic)];
+                    filters.chain(as_text(name), self.direction)
+                }
+            };
             self.delay = self.delay.max(delay);
             while self.partition < topic.partitions.end {
                 let span = self.layout.partitions[self.partition].clone();
-                match self.batches(frame, &span, &chain, buffers) {
+                let outcome = match is_unknown && self.direction == Direction::Produce {
+                    true => Err(BatchRejection::UnknownTopic),
+                    false => self.batches(frame, &span, &chain, buffers),
+                };
+                match outcome {
                     Ok(WorkProgress::Done) => {}
                     Ok(WorkProgress::Paused) => return Ok(WorkProgress::Paused),
                     Err(rejection) => {
@@ -179,7 +209,14 @@ impl FilterWork {
     /// Assembles the frame, in `buffers` if it must be rebuilt.
     pub(crate) fn finish(mut self, frame: &[u8], buffers: &mut FilterBuffers) -> FilterResult {
         let is_rejected = !self.rejected.is_empty();
-        if self.topics_left < self.layout.topics.len() {
+        if self.ends_session {
+            self.edits.replace(self.body_at..frame.len(), |out| {
+                // No throttle time; error; no session, no topics, no tagged fields.
+                out.extend_from_slice(&[0; 4]);
+                out.extend_from_slice(&FETCH_SESSION_ID_NOT_FOUND.to_be_bytes());
+                out.extend_from_slice(&[0, 0, 0, 0, 1, 0]);
+            });
+        } else if self.topics_left < self.layout.topics.len() {
             self.count(&self.layout.topic_count.clone(), self.topics_left);
         }
         let is_nothing = self.direction == Direction::Produce && is_rejected && !self.is_any_left;
@@ -305,8 +342,8 @@ impl FilterWork {
                 self.partitions_left -= 1;
                 counts.partitions_rejected += 1;
                 self.edits.remove(self.in_frame(&span.whole));
-                let name = name(&frame[self.in_frame(&topic.name)]);
-                self.rejected.add(name, span.index, rejection);
+                let topic = &frame[self.in_frame(&topic.topic)];
+                self.rejected.add(topic, span.index, rejection);
             }
             Direction::Fetch => {
                 if self.cut(span, &rejection) {
@@ -352,6 +389,16 @@ impl FilterWork {
             .replace(range, |out| put_length(out, flexible, 0));
     }
 
+    /// Returns `true` if a topic with records has an unknown id.
+    fn has_nameless(&self) -> bool {
+        let topics = self.layout.topics.iter().zip(&self.names);
+        let mut nameless = topics.filter(|(_, name)| name.is_none());
+        nameless.any(|(topic, _)| {
+            let partitions = &self.layout.partitions[topic.partitions.clone()];
+            partitions.iter().any(|span| !span.records.is_empty())
+        })
+    }
+
     fn begin_topic(&mut self) {
         let topic = self.layout.topics.get(self.topic);
         self.partitions_left = topic.map_or(0, |topic| topic.partitions.len());
@@ -386,7 +433,13 @@ impl FilterWork {
     }
 }
 
-fn name(bytes: &[u8]) -> &str {
+fn id(bytes: &[u8]) -> TopicId {
+    // Invariant: the layout has 16 bytes for an id.
+    let bytes = bytes.first_chunk().copied().unwrap_or_default();
+    TopicId::from_be_bytes(bytes)
+}
+
+fn as_text(bytes: &[u8]) -> &str {
     // Invariant: the layout is checked to be UTF-8.
     std::str::from_utf8(bytes).unwrap_or_default()
 }
@@ -412,6 +465,8 @@ fn check_version(version: i16, version_max: i16) -> Result<(), WireError> {
 const SIZE_BYTES: usize = 4;
 /// Error code that consumers report as corrupt stored data.
 const CORRUPT_MESSAGE: i16 = 2;
+/// Error code on which consumers begin a new fetch session.
+const FETCH_SESSION_ID_NOT_FOUND: i16 = 70;
 /// Costs of topics, partitions and batches in addition to their bytes.
 const TOPIC_UNITS: u64 = 256;
 const PARTITION_UNITS: u64 = 32;

@@ -45,7 +45,6 @@ pub(crate) struct ProduceHeader {
     pub(crate) acks: i16,
 }
 
-/// The output of the filters for a frame.
 /// The action for a frame or for the output of its filters.
 #[derive(Debug)]
 pub(super) enum FrameAction {
@@ -55,6 +54,8 @@ pub(super) enum FrameAction {
     Rebuilt(Vec<u8>),
     /// Forward nothing, or nothing yet.
     Nothing,
+    /// Forward this request of the proxy for the names of topics, and the frame after its response.
+    LookUp(Vec<u8>),
     /// Forward nothing until the filter threads have done this work.
     Deferred(Box<FilterWork>, Option<ProduceHeader>),
 }

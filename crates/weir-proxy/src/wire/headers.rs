@@ -1,12 +1,14 @@
 //! Frame headers: values that the proxy needs before the rest of a frame has arrived.
 
-use weir_wire::WireError;
+use weir_wire::cluster::TopicId;
 use weir_wire::header::RequestPeek;
+use weir_wire::layout::{self, MessageLayout};
 use weir_wire::reader::WireReader;
+use weir_wire::{WireError, topic_ids};
 
 use super::error::HEADER_BYTES_MAX;
 use super::{SIZE_BYTES, StreamError};
-use crate::versions::{API_VERSIONS, PRODUCE, SASL_HANDSHAKE, flexible};
+use crate::versions::{API_VERSIONS, FETCH, PRODUCE, SASL_HANDSHAKE, flexible};
 
 /// Bytes of a request up to the correlation id: size, API key, API version, correlation id.
 pub(super) const REQUEST_PEEK_BYTES: usize = SIZE_BYTES + 8;
@@ -55,6 +57,28 @@ fn read_acks(frame: &[u8], version: i16) -> Result<i16, WireError> {
         skip_string(&mut reader, "transactional id")?;
     }
     reader.i16("acks")
+}
+
+/// Returns the topic ids in a whole Produce or Fetch request of a version with ids.
+pub(super) fn topic_ids(frame: &[u8], key: i16, version: i16) -> Result<Vec<TopicId>, WireError> {
+    let body = &frame[request_body_at(frame, key, version)?..];
+    let mut ids = Vec::new();
+    match key {
+        FETCH => topic_ids::fetch_request(body, version, &mut ids)?,
+        _ => {
+            let mut layout = MessageLayout::default();
+            layout::produce(body, version, &mut layout)?;
+            let mut topics = layout.topics.iter().map(|topic| &body[topic.topic.clone()]);
+            ids.extend(
+                topics
+                    .by_ref()
+                    .filter_map(<[u8]>::first_chunk)
+                    .copied()
+                    .map(TopicId::from_be_bytes),
+            );
+        }
+    }
+    Ok(ids)
 }
 
 /// Returns the position of the body in a request frame.

@@ -17,6 +17,8 @@ pub(crate) enum ResponseSource {
     Broker,
     /// The broker, with partitions added that filters rejected.
     Merged(Box<RejectedPartitions>),
+    /// The broker, for the proxy itself: names of topics.
+    TopicNames,
     /// The broker, as a raw SASL token.
     Token,
     /// The proxy: this whole frame.
@@ -27,7 +29,7 @@ impl ResponseSource {
     /// Returns the memory for responses or parts of responses of the proxy itself, in bytes.
     fn own_bytes(&self) -> usize {
         match self {
-            Self::Broker | Self::Token => 0,
+            Self::Broker | Self::TopicNames | Self::Token => 0,
             Self::Merged(rejected) => rejected.buffered_bytes(),
             Self::Ready(frame) => frame.len(),
         }
@@ -39,11 +41,14 @@ impl ResponseSource {
 pub(crate) struct InFlightRequests {
     entries: VecDeque<InFlightRequest>,
     own_bytes: usize,
+    /// Requests of the proxy itself for names of topics, at most one.
+    lookups: usize,
 }
 
 impl InFlightRequests {
     pub(crate) fn push(&mut self, entry: InFlightRequest) {
         self.own_bytes += entry.response.own_bytes();
+        self.lookups += usize::from(matches!(entry.response, ResponseSource::TopicNames));
         self.entries.push_back(entry);
     }
 
@@ -51,6 +56,11 @@ impl InFlightRequests {
     /// proxy's own responses have reached their limit of bytes.
     pub(crate) fn is_full(&self, limit: usize) -> bool {
         self.entries.len() >= limit || self.own_bytes >= OWN_BYTES_MAX
+    }
+
+    /// Returns `true` if a request waits until the broker has told the names of its topics.
+    pub(crate) fn has_lookup(&self) -> bool {
+        self.lookups > 0
     }
 
     /// Returns the bytes of the proxy's own responses that wait for earlier responses.
@@ -67,6 +77,7 @@ impl InFlightRequests {
         let entry = self.entries.pop_front();
         if let Some(entry) = &entry {
             self.own_bytes -= entry.response.own_bytes();
+            self.lookups -= usize::from(matches!(entry.response, ResponseSource::TopicNames));
         }
         if self.entries.is_empty() && self.entries.capacity() > RETAINED_ENTRIES {
             // The memory of a burst is released.

@@ -1,6 +1,7 @@
 //! From client to broker: forwards requests as they arrive and decodes only their headers.
 
-use weir_wire::WireError;
+use weir_wire::layout::has_topic_ids;
+use weir_wire::{WireError, topic_ids};
 
 use super::filtering::{FilterStage, FrameAction, ProduceHeader};
 use super::frame::{PartialFrame, check_size};
@@ -11,7 +12,9 @@ use super::segments::Segments;
 use super::{StreamError, api_versions, frame_total};
 use crate::config::ProxyLimits;
 use crate::filter::Direction;
-use crate::versions::{self, API_VERSIONS, PRODUCE, SASL_HANDSHAKE, SupportedVersions};
+use crate::versions::{
+    self, API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE, SupportedVersions,
+};
 
 #[derive(Debug)]
 pub(crate) struct RequestContext<'a> {
@@ -33,6 +36,8 @@ pub(crate) struct RequestStream {
     sasl: SaslState,
     /// Input that arrived while no more requests could be processed.
     backlog: Vec<u8>,
+    /// The backlog begins with a request whose topics' names have been requested.
+    asked: bool,
 }
 
 /// The action for the following bytes.
@@ -89,7 +94,7 @@ impl RequestStream {
                     true => &mut input[at..],
                     false => self.head.bytes(),
                 };
-                match classify(frame, &mut self.sasl, context)? {
+                match classify(frame, &mut self.sasl, self.asked, context)? {
                     HeaderPeek::Complete(known) => break known,
                     HeaderPeek::Incomplete(wanted) => {
                         if !self.head.fill(input, &mut at, wanted) {
@@ -106,6 +111,7 @@ impl RequestStream {
                 false => (at..at, head.len()),
             };
             at = input_here.end;
+            self.asked = false;
             match action {
                 FrameAction::InPlace => {
                     out.push_owned(head);
@@ -115,6 +121,13 @@ impl RequestStream {
                 FrameAction::Rebuilt(made) => out.push_owned(made),
                 FrameAction::Nothing => {
                     self.rest = BodyAction::of(BodyAction::Skip, total - arrived)
+                }
+                FrameAction::LookUp(request) => {
+                    out.push_owned(request);
+                    self.backlog = head;
+                    self.backlog.extend_from_slice(&input[input_here.start..]);
+                    self.asked = true;
+                    return Ok(());
                 }
                 FrameAction::Deferred(work, header) => {
                     let frame = match head.is_empty() {
@@ -146,10 +159,13 @@ impl RequestStream {
         !self.head.is_empty()
     }
 
-    /// Returns the size to which the start of a request must grow before it can be processed, or 0
-    /// if there is none.
+    /// Returns the size to which the start of a request must grow before it can be processed, the
+    /// size of what waits for names of topics, or 0.
     pub(crate) fn wanted(&self) -> usize {
-        self.head.wanted()
+        match self.asked {
+            true => self.backlog.len(),
+            false => self.head.wanted(),
+        }
     }
 
     /// Returns `true` once the API key of a partly received request is known.
@@ -186,6 +202,7 @@ impl BodyAction {
 fn classify(
     frame: &mut [u8],
     sasl: &mut SaslState,
+    asked: bool,
     context: &mut RequestContext<'_>,
 ) -> Result<HeaderPeek<(FrameAction, usize)>, StreamError> {
     let limit = context.limits.request_bytes;
@@ -212,6 +229,21 @@ fn classify(
     };
     let peek = headers::request(frame).map_err(StreamError::Client)?;
     let (key, version) = (peek.api_key, peek.api_version);
+    let wants_names = has_topic_ids(version)
+        && match key {
+            PRODUCE => context.filtering.filters.wants(Direction::Produce),
+            FETCH => context.filtering.filters.wants(Direction::Fetch),
+            _ => false,
+        };
+    if wants_names && !asked && context.supported.has(key, version) {
+        check_size(total, context.limits.buffered_frame_bytes).map_err(StreamError::Client)?;
+        if frame.len() < total {
+            return Ok(HeaderPeek::Incomplete(total));
+        }
+        if let Some(request) = look_up(&frame[..total], (key, version), context)? {
+            return Ok(HeaderPeek::Complete((FrameAction::LookUp(request), total)));
+        }
+    }
     let (action, response) = match key {
         _ if !context.supported.has(key, version) => {
             if key != API_VERSIONS || version <= 0 {
@@ -264,6 +296,31 @@ fn classify(
     };
     enter(context, (key, version, peek.correlation_id), response);
     Ok(HeaderPeek::Complete((action, total)))
+}
+
+/// Returns a request for the names of the topics in a whole request, unless all are known, and adds
+/// it to those in flight.
+fn look_up(
+    frame: &[u8],
+    (key, version): (i16, i16),
+    context: &mut RequestContext<'_>,
+) -> Result<Option<Vec<u8>>, StreamError> {
+    let mut ids = headers::topic_ids(frame, key, version).map_err(StreamError::Client)?;
+    context.filtering.filters.names.retain_unknown(&mut ids);
+    if ids.is_empty() {
+        return Ok(None);
+    }
+    // Responses come in order, so any correlation id will do.
+    let correlation_id = 0;
+    let mut request = Vec::new();
+    topic_ids::put_metadata_request(&mut request, correlation_id, &ids);
+    context.in_flight.push(InFlightRequest {
+        correlation_id,
+        key: METADATA,
+        version: topic_ids::METADATA_VERSION,
+        response: ResponseSource::TopicNames,
+    });
+    Ok(Some(request))
 }
 
 /// Counts a request, and adds it to those in flight if a response will come.

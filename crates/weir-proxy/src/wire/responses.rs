@@ -2,19 +2,20 @@
 //! addresses or filtered records.
 
 use weir_wire::WireError;
+use weir_wire::topic_ids::METADATA_VERSION_MIN;
 
 use super::addresses::AddressMapper;
 use super::fetch_walk::{self, FetchWalk, WalkStep};
 use super::filtering::{self, FilterStage, FrameAction};
 use super::frame::{PartialFrame, check_size};
-use super::headers::RESPONSE_PEEK_BYTES;
+use super::headers::{RESPONSE_PEEK_BYTES, response_body_at};
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::leader_hints::{self, Resize};
 use super::segments::Segments;
 use super::{SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
 use crate::config::ProxyLimits;
 use crate::filter::Direction;
-use crate::versions::{API_VERSIONS, FETCH, SupportedVersions};
+use crate::versions::{API_VERSIONS, FETCH, METADATA, SupportedVersions};
 
 pub(crate) struct ResponseContext<'a> {
     pub(crate) supported: &'a SupportedVersions,
@@ -134,7 +135,7 @@ impl ResponseStream {
                             out.push_input(here);
                         }
                         FrameAction::Rebuilt(frame) => out.push_owned(frame),
-                        FrameAction::Nothing => {}
+                        FrameAction::Nothing | FrameAction::LookUp(_) => {}
                         FrameAction::Deferred(work, _) => {
                             let frame = match head.is_empty() {
                                 true => input[here].to_vec(),
@@ -307,7 +308,10 @@ fn classify(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseActio
     let of_broker = |entry: &&InFlightRequest| {
         let source = &entry.response;
         entry.correlation_id == id
-            && matches!(source, ResponseSource::Broker | ResponseSource::Merged(_))
+            && matches!(
+                source,
+                ResponseSource::Broker | ResponseSource::Merged(_) | ResponseSource::TopicNames
+            )
     };
     let Some(entry) = first.filter(of_broker) else {
         let expected =
@@ -344,10 +348,16 @@ fn process(
     frame: &mut [u8],
     context: &mut ResponseContext<'_>,
 ) -> Result<FrameAction, StreamError> {
-    *context.responses += 1;
     let Some(entry) = context.in_flight.pop() else {
         return Ok(FrameAction::InPlace);
     };
+    if entry.key == METADATA {
+        learn(frame, entry.version, context).map_err(StreamError::Broker)?;
+    }
+    if matches!(entry.response, ResponseSource::TopicNames) {
+        return Ok(FrameAction::Nothing);
+    }
+    *context.responses += 1;
     if entry.key == FETCH {
         if fetch_walk::has_hints(entry.key, entry.version) {
             let replaced = fetch_walk::replace_in(frame, context.mapper);
@@ -370,6 +380,16 @@ fn process(
         _ => addresses(frame, &entry, context),
     };
     left.map_err(StreamError::Broker)
+}
+
+/// Takes the names of topics from a Metadata response, if filters may need them.
+fn learn(frame: &[u8], version: i16, context: &ResponseContext<'_>) -> Result<(), WireError> {
+    let filters = context.filtering.filters;
+    if filters.is_empty() || version < METADATA_VERSION_MIN {
+        return Ok(());
+    }
+    let body_at = response_body_at(frame, METADATA, version)?;
+    filters.names.learn(&frame[body_at..], version)
 }
 
 fn addresses(

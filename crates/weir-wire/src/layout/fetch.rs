@@ -1,11 +1,11 @@
-//! Layout of Fetch responses, versions 0 to 12.
+//! Layout of Fetch responses, versions 0 to 18.
 
 use super::{LayoutCursor, MessageLayout, PartitionSpan, fetch_is_flexible};
 use crate::WireError;
 
 /// Finds topics and partitions in the body of a response.
 pub fn fetch(body: &[u8], version: i16, layout: &mut MessageLayout) -> Result<(), WireError> {
-    let mut cursor = LayoutCursor::new(body, fetch_is_flexible(version));
+    let mut cursor = LayoutCursor::new(body, version, fetch_is_flexible(version));
     if version >= 1 {
         cursor.skip(4, "throttle time")?;
     }

@@ -17,10 +17,12 @@ pub use produce_response::{
 
 pub use fetch::fetch;
 
-/// Latest version of Produce with topic names; later ones have ids only.
-pub const PRODUCE_VERSION_MAX: i16 = 12;
-/// Latest version of Fetch with topic names; later ones have ids only.
-pub const FETCH_VERSION_MAX: i16 = 12;
+/// Latest known version of Produce.
+pub const PRODUCE_VERSION_MAX: i16 = 13;
+/// Latest known version of Fetch.
+pub const FETCH_VERSION_MAX: i16 = 18;
+/// First version of Produce and of Fetch with topic ids instead of names.
+const IDS_VERSION_MIN: i16 = 13;
 
 /// Maximum number of topics and partitions in one message.
 pub const ROWS_MAX: usize = 100_000;
@@ -62,7 +64,7 @@ impl MessageLayout {
         self.topic_count = count_field;
         for _ in 0..topics {
             let start = cursor.at();
-            let name = cursor.name("topic name")?;
+            let topic = cursor.topic()?;
             let (partitions, partition_count) = cursor.count(partition_bytes_min, "partitions")?;
             self.check_rows(partitions, "partitions")?;
             let first = self.partitions.len();
@@ -73,7 +75,7 @@ impl MessageLayout {
             cursor.tags()?;
             self.topics.push(TopicSpan {
                 whole: start..cursor.at(),
-                name,
+                topic,
                 partition_count,
                 partitions: first..self.partitions.len(),
                 partitions_end,
@@ -109,8 +111,8 @@ impl MessageLayout {
 pub struct TopicSpan {
     /// The whole topic.
     pub whole: Range<usize>,
-    /// Topic name in UTF-8.
-    pub name: Range<usize>,
+    /// Topic name in UTF-8, or the 16 bytes of the topic id.
+    pub topic: Range<usize>,
     /// Field with the number of partitions.
     pub partition_count: Range<usize>,
     /// Partitions of the topic, as indices of [`MessageLayout::partitions`].
@@ -140,14 +142,16 @@ struct LayoutCursor<'a> {
     reader: WireReader<'a>,
     length: usize,
     flexible: bool,
+    has_ids: bool,
 }
 
 impl<'a> LayoutCursor<'a> {
-    fn new(bytes: &'a [u8], flexible: bool) -> Self {
+    fn new(bytes: &'a [u8], version: i16, flexible: bool) -> Self {
         Self {
             reader: WireReader::new(bytes),
             length: bytes.len(),
             flexible,
+            has_ids: has_topic_ids(version),
         }
     }
 
@@ -183,13 +187,14 @@ impl<'a> LayoutCursor<'a> {
         text.map(drop)
     }
 
-    /// Reads a name in UTF-8, which must not be null. Returns its range.
-    fn name(&mut self, what: &'static str) -> Result<Range<usize>, WireError> {
-        let name = match self.flexible {
-            true => self.reader.compact_string(what)?,
-            false => self.reader.string(what)?,
+    /// Reads a topic id, or a name in UTF-8, which must not be null. Returns its range.
+    fn topic(&mut self) -> Result<Range<usize>, WireError> {
+        let bytes = match (self.has_ids, self.flexible) {
+            (true, _) => self.reader.bytes(16, "topic id")?.len(),
+            (false, true) => self.reader.compact_string("topic name")?.len(),
+            (false, false) => self.reader.string("topic name")?.len(),
         };
-        Ok(self.at() - name.len()..self.at())
+        Ok(self.at() - bytes..self.at())
     }
 
     /// Reads a length and skips the bytes after it; null counts as empty. Returns both ranges.
@@ -265,6 +270,11 @@ pub fn produce_is_flexible(version: i16) -> bool {
 /// Returns `true` if the Fetch version has compact lengths and tagged fields.
 pub fn fetch_is_flexible(version: i16) -> bool {
     version >= 12
+}
+
+/// Returns `true` if this version of Produce or Fetch has topic ids instead of names.
+pub fn has_topic_ids(version: i16) -> bool {
+    version >= IDS_VERSION_MIN
 }
 
 const STRING_BYTES_MAX: usize = i16::MAX as usize;

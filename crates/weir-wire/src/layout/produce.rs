@@ -1,11 +1,11 @@
-//! Layout of Produce requests, versions 0 to 12.
+//! Layout of Produce requests, versions 0 to 13.
 
 use super::{LayoutCursor, MessageLayout, PartitionSpan, produce_is_flexible};
 use crate::WireError;
 
 /// Finds topics and partitions in the body of a request.
 pub fn produce(body: &[u8], version: i16, layout: &mut MessageLayout) -> Result<(), WireError> {
-    let mut cursor = LayoutCursor::new(body, produce_is_flexible(version));
+    let mut cursor = LayoutCursor::new(body, version, produce_is_flexible(version));
     if version >= 3 {
         cursor.skip_string("transactional id")?;
     }

@@ -1,8 +1,8 @@
-//! Layout of Produce responses, versions 0 to 12, and encoding of partition errors.
+//! Layout of Produce responses, versions 0 to 13, and encoding of partition errors.
 
 use super::{
-    LayoutCursor, MessageLayout, PartitionSpan, produce_is_flexible, put_length, put_string,
-    put_uvarint,
+    LayoutCursor, MessageLayout, PartitionSpan, has_topic_ids, produce_is_flexible, put_length,
+    put_string, put_uvarint,
 };
 use crate::WireError;
 
@@ -12,7 +12,7 @@ pub fn produce_response(
     version: i16,
     layout: &mut MessageLayout,
 ) -> Result<(), WireError> {
-    let mut cursor = LayoutCursor::new(body, produce_is_flexible(version));
+    let mut cursor = LayoutCursor::new(body, version, produce_is_flexible(version));
     layout.read_topics(&mut cursor, 14, |cursor| partition(cursor, version))?;
     if version >= 1 {
         cursor.skip(4, "throttle time")?;
@@ -88,10 +88,25 @@ pub fn put_partition_error(out: &mut Vec<u8>, version: i16, row: &PartitionError
     no_tags(out, flexible);
 }
 
-/// Appends a topic with the errors of its partitions.
-pub fn put_topic_errors(out: &mut Vec<u8>, version: i16, name: &str, rows: &[PartitionError<'_>]) {
+/// Appends a topic with the errors of its partitions. `topic` is its name, or the bytes of its id.
+pub fn put_topic_errors(
+    out: &mut Vec<u8>,
+    version: i16,
+    topic: &[u8],
+    rows: &[PartitionError<'_>],
+) {
     let flexible = produce_is_flexible(version);
-    put_string(out, flexible, name);
+    match has_topic_ids(version) {
+        true => out.extend_from_slice(topic),
+        // Invariant: the name is part of a message, so its length has at most 15 bits.
+        false => {
+            match flexible {
+                true => put_length(out, true, topic.len()),
+                false => out.extend_from_slice(&(topic.len() as i16).to_be_bytes()),
+            }
+            out.extend_from_slice(topic);
+        }
+    }
     put_length(out, flexible, rows.len());
     for row in rows {
         put_partition_error(out, version, row);

@@ -31,6 +31,21 @@ fn name(text: &str) -> TopicName {
     TopicName(StrBytes::from_string(text.to_owned()))
 }
 
+/// Returns the id that stands for a name.
+fn id(text: &str) -> uuid::Uuid {
+    let mut bytes = [b' '; 16];
+    bytes[..text.len()].copy_from_slice(text.as_bytes());
+    uuid::Uuid::from_bytes(bytes)
+}
+
+/// Returns what a message of `version` contains for a topic: its name, or the text of its id.
+fn key(text: &str, version: i16) -> String {
+    match version {
+        ..13 => text.to_owned(),
+        _ => String::from_utf8(id(text).as_bytes().to_vec()).expect("a name and spaces"),
+    }
+}
+
 fn encoded(message: &impl Encodable, version: i16) -> Vec<u8> {
     let mut out = BytesMut::new();
     message.encode(&mut out, version).expect("encodes");
@@ -40,7 +55,7 @@ fn encoded(message: &impl Encodable, version: i16) -> Vec<u8> {
 /// Returns the names, partitions and records that a layout refers to.
 fn seen(bytes: &[u8], layout: &MessageLayout) -> Vec<TopicRow> {
     let topic = |topic: &TopicSpan| {
-        let name = std::str::from_utf8(&bytes[topic.name.clone()]).expect("checked");
+        let name = std::str::from_utf8(&bytes[topic.topic.clone()]).expect("checked");
         let rows = layout.partitions[topic.partitions.clone()].iter();
         let rows = rows.map(|row| (row.index, Some(bytes[row.records.clone()].to_vec())));
         (name.to_owned(), rows.collect())
@@ -48,9 +63,9 @@ fn seen(bytes: &[u8], layout: &MessageLayout) -> Vec<TopicRow> {
     layout.topics.iter().map(topic).collect()
 }
 
-fn without_nulls(topics: &[TopicRow]) -> Vec<TopicRow> {
+fn without_nulls(topics: &[TopicRow], version: i16) -> Vec<TopicRow> {
     let row = |(index, records): &PartitionRow| (*index, Some(records.clone().unwrap_or_default()));
-    let topic = |(name, rows): &TopicRow| (name.clone(), rows.iter().map(row).collect());
+    let topic = |(name, rows): &TopicRow| (key(name, version), rows.iter().map(row).collect());
     topics.iter().map(topic).collect()
 }
 
@@ -61,9 +76,11 @@ fn request(topics: &[TopicRow], version: i16) -> Vec<u8> {
             .with_records(records.as_ref().map(|bytes| Bytes::copy_from_slice(bytes)))
     };
     let topic = |(text, rows): &TopicRow| {
-        TopicProduceData::default()
-            .with_name(name(text))
-            .with_partition_data(rows.iter().map(partition).collect())
+        let topic = match version {
+            ..13 => TopicProduceData::default().with_name(name(text)),
+            _ => TopicProduceData::default().with_topic_id(id(text)),
+        };
+        topic.with_partition_data(rows.iter().map(partition).collect())
     };
     let id = (version >= 3).then(|| TransactionalId(StrBytes::from_static_str("tx")));
     let request = ProduceRequest::default()
@@ -88,9 +105,11 @@ fn fetch_response_bytes(topics: &[TopicRow], version: i16) -> Vec<u8> {
         row
     };
     let topic = |(text, rows): &TopicRow| {
-        FetchableTopicResponse::default()
-            .with_topic(name(text))
-            .with_partitions(rows.iter().map(partition).collect())
+        let topic = match version {
+            ..13 => FetchableTopicResponse::default().with_topic(name(text)),
+            _ => FetchableTopicResponse::default().with_topic_id(id(text)),
+        };
+        topic.with_partitions(rows.iter().map(partition).collect())
     };
     let response = FetchResponse::default().with_responses(topics.iter().map(topic).collect());
     encoded(&response, version)
@@ -114,9 +133,11 @@ fn produce_response_bytes(topics: &[TopicRow], version: i16) -> Vec<u8> {
         row
     };
     let topic = |(text, rows): &TopicRow| {
-        TopicProduceResponse::default()
-            .with_name(name(text))
-            .with_partition_responses(rows.iter().map(partition).collect())
+        let topic = match version {
+            ..13 => TopicProduceResponse::default().with_name(name(text)),
+            _ => TopicProduceResponse::default().with_topic_id(id(text)),
+        };
+        topic.with_partition_responses(rows.iter().map(partition).collect())
     };
     let response = ProduceResponse::default()
         .with_responses(topics.iter().map(topic).collect())
@@ -127,22 +148,23 @@ fn produce_response_bytes(topics: &[TopicRow], version: i16) -> Vec<u8> {
 proptest! {
     #[test]
     fn layouts_match_encoded_messages(
-        topics in topics(), version in 3_i16..13, cut in any::<prop::sample::Index>(),
+        topics in topics(), version in 3_i16..14, fetch_version in 4_i16..19,
+        cut in any::<prop::sample::Index>(),
     ) {
         let mut layout = MessageLayout::default();
         let bytes = request(&topics, version);
         produce(&bytes, version, &mut layout)?;
         prop_assert_eq!(layout.acks, -1);
-        prop_assert_eq!(seen(&bytes, &layout), without_nulls(&topics));
+        prop_assert_eq!(seen(&bytes, &layout), without_nulls(&topics, version));
         prop_assert!(produce(&bytes[..cut.index(bytes.len())], version, &mut layout).is_err());
 
-        let bytes = fetch_response_bytes(&topics, version.max(4));
-        fetch(&bytes, version.max(4), &mut layout)?;
-        prop_assert_eq!(seen(&bytes, &layout), without_nulls(&topics));
+        let bytes = fetch_response_bytes(&topics, fetch_version);
+        fetch(&bytes, fetch_version, &mut layout)?;
+        prop_assert_eq!(seen(&bytes, &layout), without_nulls(&topics, fetch_version));
         for row in &layout.partitions {
             prop_assert_eq!(&bytes[row.error_at..row.error_at + 2], &[0, 7]);
         }
-        prop_assert!(fetch(&bytes[..cut.index(bytes.len())], version.max(4), &mut layout).is_err());
+        prop_assert!(fetch(&bytes[..cut.index(bytes.len())], fetch_version, &mut layout).is_err());
 
         let bytes = produce_response_bytes(&topics, version);
         produce_response(&bytes, version, &mut layout)?;
@@ -157,7 +179,7 @@ proptest! {
 
     #[test]
     fn inserted_errors_are_decodable(
-        topics in topics(), version in 3_i16..13, errors in 0_usize..3,
+        topics in topics(), version in 3_i16..14, errors in 0_usize..3,
     ) {
         let records: Vec<_> = (0..errors).map(|at| (at as i32, format!("no {at}"))).collect();
         let row = PartitionError { partition: 4, error: 87, message: "bad", records: &records };
@@ -176,7 +198,7 @@ proptest! {
         edits.replace(layout.topic_count.clone(), |out| put_length(out, flexible, count));
         let end = layout.topics_end;
         let rows = [row.clone(), row.clone()];
-        edits.replace(end..end, |out| put_topic_errors(out, version, "new", &rows));
+        edits.replace(end..end, |out| put_topic_errors(out, version, key("new", version).as_bytes(), &rows));
         let mut out = Vec::new();
         edits.apply(&bytes, &mut out);
         let mut bytes = Bytes::from(out);
@@ -194,7 +216,7 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(
-        bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_i16..13,
+        bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_i16..19,
     ) {
         let mut layout = MessageLayout::default();
         let _ = produce(&bytes, version, &mut layout);

@@ -17,11 +17,11 @@ pub(super) const HEAD: &[u8] = b"\0\0\0\0head";
 pub(super) type Rows = [(i32, Vec<u8>)];
 pub(super) type Partitions<'a> = &'a [(&'a str, &'a Rows)];
 
-fn name(text: &str) -> TopicName {
+pub(super) fn name(text: &str) -> TopicName {
     TopicName(StrBytes::from_string(text.to_owned()))
 }
 
-fn framed(message: &impl Encodable, version: i16) -> Vec<u8> {
+pub(super) fn framed(message: &impl Encodable, version: i16) -> Vec<u8> {
     let mut out = BytesMut::from(HEAD);
     message.encode(&mut out, version).expect("encodes");
     let size = out.len() as i32 - 4;
@@ -62,7 +62,7 @@ pub(super) fn fetched(topics: Partitions<'_>, version: i16) -> Vec<u8> {
 }
 
 /// Returns the body of a frame and checks its size.
-fn body(frame: &[u8]) -> Bytes {
+pub(super) fn body(frame: &[u8]) -> Bytes {
     let size = i32::from_be_bytes(frame[..4].try_into().unwrap());
     assert_eq!(size as usize, frame.len() - 4);
     assert_eq!(&frame[4..HEAD.len()], &HEAD[4..]);
@@ -99,7 +99,7 @@ pub(super) fn responses(frame: &[u8], version: i16) -> Vec<PartitionData> {
     topics.flat_map(|topic| topic.partitions).collect()
 }
 
-fn batch(value: &str) -> Vec<u8> {
+pub(super) fn batch(value: &str) -> Vec<u8> {
     encode(&[one(Some(value.as_bytes()))], Compression::None)
 }
 
@@ -107,7 +107,7 @@ fn row(topic: &str, partition: i32, value: &str) -> (String, i32, Vec<String>) {
     (topic.to_owned(), partition, vec![value.to_owned()])
 }
 
-const LOWER: &str =
+pub(super) const LOWER: &str =
     "[[filter]]\ntype = \"lower-case\"\ntopics = [\"low\"]\non = [\"produce\", \"fetch\"]\n";
 
 #[test]

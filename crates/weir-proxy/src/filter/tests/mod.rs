@@ -4,6 +4,7 @@ mod config;
 mod frames;
 mod limits;
 mod rejections;
+mod topic_ids;
 mod values;
 
 use bytes::{Bytes, BytesMut};

@@ -46,8 +46,11 @@ impl Run {
     }
 
     fn feed(&mut self, input: &[u8]) -> Result<(), StreamError> {
+        self.feed_through(&FilterChain::default(), input)
+    }
+
+    fn feed_through(&mut self, filters: &FilterChain, input: &[u8]) -> Result<(), StreamError> {
         let supported = SupportedVersions::new(|_| None);
-        let filters = FilterChain::default();
         let mut context = RequestContext {
             supported: &supported,
             limits: &self.limits,
@@ -56,7 +59,7 @@ impl Run {
             requests: &mut self.requests,
             requests_until: self.requests_until,
             filtering: FilterStage {
-                filters: &filters,
+                filters,
                 buffers: &mut FilterBuffers::default(),
                 delayed: &mut None,
             },
@@ -306,4 +309,63 @@ proptest! {
             prop_assert!(run.in_flight.len() <= run.limits.in_flight_requests);
         }
     }
+}
+
+/// Returns filters on both directions of all topics.
+fn lower_case() -> FilterChain {
+    let toml = "type = \"lower-case\"\non = [\"produce\", \"fetch\"]";
+    FilterChain::new(&[toml::from_str(toml).expect("a filter")]).expect("valid")
+}
+
+/// Returns a Fetch request of version 18 for a topic without partitions.
+fn fetch_by_id(id: i32, topic: u8) -> Vec<u8> {
+    let mut body = vec![0; 22];
+    body.extend([2]);
+    body.extend([topic; 16]);
+    body.extend([1, 0, 1, 1, 0]);
+    request(FETCH, 18, id, &body)
+}
+
+#[test]
+fn requests_wait_for_the_names_of_their_topics() {
+    for piece in [1, 7, usize::MAX] {
+        let filters = lower_case();
+        let mut run = Run::new();
+        let first = request(API_VERSIONS, 0, 1, &[]);
+        let unknown = fetch_by_id(2, 5);
+        let sent = [&first[..], &unknown].concat();
+        for piece in sent.chunks(piece) {
+            run.feed_through(&filters, piece).expect("forwards");
+        }
+        // The request for the name comes instead of the client's request.
+        let mut lookup = Vec::new();
+        topic_ids::put_metadata_request(&mut lookup, 0, &[u128::from_be_bytes([5; 16])]);
+        assert_eq!(run.out, [&first[..], &lookup].concat());
+        assert!(run.in_flight.has_lookup());
+        assert_eq!(run.stream.wanted(), unknown.len());
+
+        // The name stays unknown: the broker will report that to the client.
+        assert!(run.in_flight.pop().is_some() && run.in_flight.pop().is_some());
+        let backlog = run.stream.take_backlog();
+        run.feed_through(&filters, &backlog).expect("forwards");
+        assert_eq!(run.out, [&first[..], &lookup, &unknown].concat());
+        assert!(!run.stream.has_backlog() && run.stream.wanted() == 0);
+    }
+}
+
+#[test]
+fn invalid_requests_by_id_close_the_connection() {
+    let filters = lower_case();
+    let whole = fetch_by_id(2, 5);
+    for end in 12..whole.len() - 4 {
+        let mut cut = whole[..end].to_vec();
+        cut[..4].copy_from_slice(&(end as i32 - 4).to_be_bytes());
+        let outcome = Run::new().feed_through(&filters, &cut);
+        assert!(
+            matches!(outcome, Err(StreamError::Client(_))),
+            "{end}: {outcome:?}"
+        );
+    }
+    // Without filters, the request is not read.
+    assert_eq!(Run::new().feed(&whole), Ok(()));
 }
