@@ -438,7 +438,7 @@ impl Authenticator {
         self.item_rules.as_ref()
     }
 
-    /// Returns the expressions by whose values rules tell the records of a Kafka connection apart;
+    /// Returns the expressions by whose values rules distinguish records of a Kafka connection;
     /// none if no such rule applies to it.
     pub fn record_selections(&self, connection: &str) -> Vec<RecordSelection> {
         let rules: Vec<_> = self

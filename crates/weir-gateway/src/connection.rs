@@ -27,7 +27,7 @@ pub(crate) struct KafkaConnection {
     pub(crate) late: LateWindow,
     pub(crate) state: ConnectionState,
     pub(crate) schemas: SchemaCounters,
-    /// Expressions of item rules by whose values records are told apart.
+    /// Expressions of item rules by whose values records are distinguished.
     pub(crate) record_selections: Vec<RecordSelection>,
 }
 
@@ -67,7 +67,7 @@ impl KafkaConnection {
         }
     }
 
-    /// Sets the expressions of item rules by whose values records are told apart.
+    /// Sets the expressions of item rules by whose values records are distinguished.
     pub(crate) fn select_records(mut self, selections: Vec<RecordSelection>) -> Self {
         if !selections.is_empty() {
             let used = |one: &RecordSelection| one.is_used().then(|| one.expression.clone());

@@ -264,7 +264,8 @@ fn recovery_is_for_the_same_valid_client() {
         let length = body.len();
         let text = format!(
             "POST /lightstreamer/bind_session.txt?LS_protocol=TLCP-2.5.0 HTTP/1.1\r\n\
-             Host: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+             Host: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n\
+             {body}"
         );
         http(address, &text).1
     };

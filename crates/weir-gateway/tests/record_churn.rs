@@ -1,8 +1,8 @@
 //! Clients with different claims at a topic under load: they come and go, lose their connections
 //! and recover, and none receives a record of others or misses one of its own.
 //!
-//! `WEIR_CHURN_SECONDS` (default 5) and `WEIR_CHURN_RATE` (default 2,000 records per second) set the
-//! scale; `make test-churn` runs ten minutes at 10,000.
+//! `WEIR_CHURN_SECONDS` (default 5) and `WEIR_CHURN_RATE` (default 2,000 records per second) set
+//! the scale; `make test-churn` runs ten minutes at 10,000.
 
 mod support;
 

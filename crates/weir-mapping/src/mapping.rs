@@ -227,12 +227,12 @@ impl Mapping {
         }
     }
 
-    /// Returns why records cannot be told apart by an expression.
+    /// Returns why an expression cannot distinguish records.
     pub fn check_record_filter(&self, expression: &Expression) -> Result<(), RecordFilterError> {
         record_filter::check(expression, &self.parts)
     }
 
-    /// Sets the expressions by whose values records are told apart, once. Absent ones and those
+    /// Sets the expressions by whose values records are distinguished, once. Absent ones and those
     /// that [`Self::check_record_filter`] rejects have no value in any record.
     pub fn set_record_filters(&self, expressions: &[Option<Expression>]) {
         self.filters

@@ -1,4 +1,4 @@
-//! Expressions by whose values records of one item are told apart (`where` of item rules).
+//! Expressions by whose values records of one item are distinguished (`where` of item rules).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::record_view::RecordView;
 use crate::schema::DocumentFormats;
 use crate::selector::{Compiler, Selector};
 
-/// Reason why an expression cannot tell the records of a connection apart.
+/// Reason why an expression cannot distinguish the records of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RecordFilterError {
     /// The evaluators of the connection do not admit the expression.

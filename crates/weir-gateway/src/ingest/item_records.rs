@@ -119,7 +119,7 @@ impl ItemRecords {
         }
     }
 
-    /// Returns the records, oldest first, with their numbers; rows with those of their first record.
+    /// Returns the records with their numbers, oldest first; a row has that of its first record.
     pub(super) fn iter(&self) -> Box<dyn Iterator<Item = (u64, &StoredRecord)> + '_> {
         let numbered = |record| (StoredRecord::order(record), record);
         match self {

@@ -49,7 +49,7 @@ pub(super) struct Mapper {
     /// Present if the last records are snapshots.
     snapshot: Option<SnapshotMapping>,
     passed: Option<PassedRecords>,
-    /// Present if item rules tell records of an item apart.
+    /// Present if item rules distinguish records of an item.
     classes: Option<RecordClasses>,
     skips: Skips,
     /// Time of the current batch.

@@ -32,6 +32,7 @@ mod refresh;
 mod requests;
 mod resolve;
 mod responses;
+mod select_records;
 mod session;
 mod session_writer;
 mod simulator;

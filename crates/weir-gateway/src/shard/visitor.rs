@@ -131,7 +131,7 @@ impl Clients {
         (found, None)
     }
 
-    /// Returns the slots of the items with this name: one per Kafka connection and class of records.
+    /// Returns the slots of the items with this name: one per Kafka connection and class.
     fn item_slots(&self, name: &Arc<str>) -> Vec<u32> {
         let connections = 0..self.shared.connections.len() as u16;
         let names = connections.map(|one| (one, Arc::clone(name)));

@@ -58,7 +58,8 @@ items = ["qoute-[symbol=*]"]
 "field.last" = "#{VALUE}"
 "field.bid" = "#{VALUE}"
 "##;
-const ANNA: &str = r#"{"sub":"anna","tenant":["zeta","acme"],"accounts":["A1","A2"],"region":"EU","roles":["trader"]}"#;
+const ANNA: &str = r#"{"sub":"anna","tenant":["zeta","acme"],"accounts":["A1","A2"],
+    "region":"EU","roles":["trader"]}"#;
 const BOB: &str = r#"{"sub":"bob","plan":"free"}"#;
 
 #[test]
