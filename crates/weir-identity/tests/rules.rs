@@ -453,7 +453,7 @@ fn where_beyond_key_excludes_command_mode() {
     let mut only = facts();
     only.iter_mut()
         .for_each(|one| one.modes = [ItemMode::Command].into_iter().collect());
-    let findings = rule_findings(&rows, &only, true);
+    let findings = rule_findings(&rows, &only, ALL_SOURCES);
     assert!(findings[0].to_string().contains("may use KEY only"));
 }
 
