@@ -42,6 +42,22 @@ const PRODUCT = {
     ["Kafka lag", ({ now, sum }) => [Format.count(sum("lag.")), `${Format.perSecond(now("records_failed"))} failed`]],
     ["Slow clients", ({ now }) => [Format.count(now("lagging")), `${Format.perSecond(now("conflated"))} conflated`]],
   ],
+  /** The table of a response of session administration. */
+  sessions: ({ sessions, after }) => ({
+    id: "session-rows",
+    title: after ? `Sessions (first ${sessions.length})` : `Sessions (${sessions.length})`,
+    head: [["Session", ""], ["User", ""], ["Issuer", ""], ["Address", ""], ["Transport", ""], ["Subscriptions", "number"], ["Queue", "number"], ["Age", "number"]],
+    rows: sessions.map((one) => [
+      one.session,
+      one.user || [one.auth, "zero"],
+      one.issuer || "",
+      one.address || "",
+      one.transport,
+      String(one.subscriptions),
+      [Format.bytes(one.queued_bytes), one.lagging ? "bad" : ""],
+      Format.duration(one.age_s * 1000),
+    ]),
+  }),
   tables: (response, { now }) => {
     const limits = response.limits.filter(({ hits }) => hits > 0).map(({ limit, hits }) => [limit, String(hits)]);
     const none = [[`none of ${response.limits.length}`, "zero"], ["0", "zero"]];

@@ -65,6 +65,8 @@ pub(crate) struct GatewayInfo {
     pub(crate) adapter_set: String,
     pub(crate) clients: String,
     pub(crate) shards: usize,
+    /// The page can list sessions, with their token.
+    pub(crate) has_session_calls: bool,
 }
 
 struct GatewayFigures {
@@ -165,6 +167,7 @@ impl DashboardSource for GatewayFigures {
             ("adapter_set", json!(self.info.adapter_set)),
             ("clients", json!(self.info.clients)),
             ("shards", json!(self.info.shards)),
+            ("has_session_calls", json!(self.info.has_session_calls)),
             (
                 "certificate_ends_unix_s",
                 json!(tls.and_then(TlsFiles::not_after_unix_s)),

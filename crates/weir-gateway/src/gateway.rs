@@ -155,6 +155,7 @@ impl Gateway {
             adapter_set: shared.set_id.clone(),
             clients: client_addresses(listen, tls_listen),
             shards: config.event_loops,
+            has_session_calls: config.admin.sessions_token.is_some(),
         };
         let options = AdminOptions {
             listener,

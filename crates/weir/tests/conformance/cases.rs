@@ -22,7 +22,7 @@ use super::transports;
 pub(crate) type Run = fn(&Case<'_>) -> Result<()>;
 
 /// Slow cases come first; they mostly wait.
-const CASES: [(&str, Run); 54] = [
+const CASES: [(&str, Run); 55] = [
     (BROKER_RESTART, modes::broker_restart),
     ("modes_gateway_restart", modes::gateway_restart),
     ("killed", killed),
@@ -80,6 +80,7 @@ const CASES: [(&str, Run); 54] = [
     ("identity_password", identity::password),
     ("identity_header", identity::header),
     ("identity_cookie", identity::cookie),
+    ("identity_revocation", identity::revocation),
 ];
 
 /// Cases about Weir's own pages, which run only with the browser SDK.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -213,6 +214,35 @@ pub(crate) fn outage(case: &Case<'_>) -> Result<()> {
         drop(gateway);
         Ok(())
     })
+}
+
+/// Sessions of a revoked user end with code -10, and the SDK does not come back. Other users stay,
+/// and a token that was issued later is accepted.
+pub(crate) fn revocation(case: &Case<'_>) -> Result<()> {
+    let issuer = new_issuer()?;
+    let file = case.dir().join("sessions.token");
+    fs::write(&file, "operators-0123456789-0123456789-0123")?;
+    let calls = format!("[admin.sessions]\ntoken_file = \"{}\"\n", file.display());
+    let settings = format!("{calls}{}", settings(&issuer, "password"));
+    let gateway = case.gateway_with(any_port(), &settings)?;
+    let start = |user: &str| -> Result<Driver> {
+        let token = token(case, &issuer, user, LONG_S)?;
+        let client = case.client_of(config(case, &gateway, Some(&token)))?;
+        client.subscribed(&[0])?;
+        Ok(client)
+    };
+    let (anna, bob) = (start("anna")?, start("bob")?);
+    let admin = format!("http://{}", gateway.admin());
+    let revoked = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["gateway", "sessions", "revoke", "--user", "anna"])
+        .args(["--issuer", &issuer.url(), "--admin", &admin, "--token-file"])
+        .arg(&file)
+        .output()?;
+    ensure!(revoked.status.success(), "{revoked:?}");
+    let code = anna.server_error()?;
+    ensure!(code == -10, "revoked with {code}");
+    case.produce("a", "later")?;
+    bob.value(0, "later")
 }
 
 /// Waits until the debug log of the first SDK client of a case contains these words.

@@ -22,6 +22,8 @@ use super::test_env::{Case, LOOK, TEST_TIMEOUT, any_port};
 pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)><b id=bold>\"'&amp;</b>";
 /// Elements that only [`HOSTILE`] would create.
 pub(crate) const MARKUP: &str = "document.querySelectorAll('img, #bold').length";
+/// Token of session administration.
+const SESSIONS_TOKEN: &str = "operators-0123456789-0123456789-0123";
 /// Window sizes of a desktop, a tablet and a phone.
 const SIZES: [(u32, u32); 3] = [(1280, 900), (820, 1100), (390, 844)];
 const WIDTH: &str = "document.scrollingElement.scrollWidth";
@@ -178,7 +180,8 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
         .replacen("data_provider name=\"Whole\"", &named, 1);
     let file = case.dir().join("hostile.xml");
     fs::write(&file, adapters)?;
-    let gateway = case.gateway_of(&file, any_port(), "")?;
+    let calls = format!("[admin.sessions]\ntoken = \"{SESSIONS_TOKEN}\"\n");
+    let gateway = case.gateway_of(&file, any_port(), &calls)?;
     let site = format!("http://{}/", gateway.admin());
     let page = Page::open(case, &format!("{site}dashboard"))?;
     page.until_is("document.getElementById('status').textContent", "ready")?;
@@ -211,6 +214,7 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     first.subscribe(&hostile)?;
     first.subscription_error(1)?;
 
+    lists_sessions(&page)?;
     // The values change as long as records arrive.
     let mut number = 0;
     page.until(&tile("Updates out"), |shown| {
@@ -228,6 +232,32 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     let markup = page.evaluate(MARKUP)?;
     ensure!(markup == 0, "{markup} elements from names");
     page.finish(&[&site, "data:"])
+}
+
+/// Sessions are listed with their token only, and hidden on request.
+fn lists_sessions(page: &Page) -> Result<()> {
+    let submit = |token: &str| {
+        let fill = format!("document.getElementById('operator').value = '{token}'");
+        page.evaluate(&format!(
+            "{fill}, document.getElementById('list').requestSubmit(), 1"
+        ))
+    };
+    let rows = "document.querySelectorAll('#session-rows tr').length";
+    let denied = "document.getElementById('denied').textContent";
+    submit("")?;
+    page.until_is(denied, "Enter the token.")?;
+    ensure!(page.evaluate(rows)? == 0, "sessions without their token");
+    submit(SESSIONS_TOKEN)?;
+    page.until(rows, |count| count == 2)?;
+    let transports = "[...document.querySelectorAll('#session-rows tr')]\
+                      .map((row) => row.cells[4].textContent).sort().join()";
+    page.until_is(transports, "http_polling,ws_streaming")?;
+    page.evaluate("document.getElementById('forget').click(), 1")?;
+    page.until(rows, |count| count == 0)?;
+    submit("")?;
+    page.until_is(denied, "Enter the token.")?;
+    submit(SESSIONS_TOKEN)?;
+    page.until(rows, |count| count == 2).map(drop)
 }
 
 /// Values follow the clients of a proxy, the states of brokers are shown; nothing is wider than

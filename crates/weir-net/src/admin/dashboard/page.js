@@ -187,6 +187,7 @@ function show() {
   page.drawnTo = response.now_unix_ms;
   showTiles();
   find("tables").replaceChildren(...PRODUCT.tables(response, latest).map(table));
+  find("sessions").hidden = !response.has_session_calls;
   draw();
 }
 
@@ -226,6 +227,37 @@ async function ask() {
   page.requesting = false;
 }
 
+const SESSIONS_TOKEN = "weir-sessions-token";
+
+function forgetSessions(text) {
+  sessionStorage.removeItem(SESSIONS_TOKEN);
+  find("listed").replaceChildren();
+  find("forget").hidden = true;
+  find("denied").textContent = text;
+}
+
+/** Lists sessions once: each call is in the audit log, so the page does not repeat it. */
+async function listSessions() {
+  const written = find("operator").value;
+  if (written) sessionStorage.setItem(SESSIONS_TOKEN, written);
+  find("operator").value = "";
+  const token = sessionStorage.getItem(SESSIONS_TOKEN);
+  if (!token) return forgetSessions("Enter the token.");
+  const query = new URLSearchParams({ limit: "100", user: find("user").value });
+  try {
+    const headers = { Authorization: `Bearer ${token}` };
+    const response = await fetch(`/admin/v1/sessions?${query}`, { headers, cache: "no-store" });
+    if (response.status === 401) return forgetSessions("Wrong token of session administration.");
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    const listed = await response.json();
+    find("listed").replaceChildren(table(PRODUCT.sessions(listed)));
+    find("forget").hidden = false;
+    find("denied").textContent = "";
+  } catch {
+    find("denied").textContent = "No response.";
+  }
+}
+
 function start() {
   if (!page.timer) page.timer = setInterval(ask, 2000);
   ask();
@@ -237,6 +269,11 @@ find("token").addEventListener("submit", (event) => {
   find("secret").value = "";
   start();
 });
+find("list").addEventListener("submit", (event) => {
+  event.preventDefault();
+  listSessions();
+});
+find("forget").addEventListener("click", () => forgetSessions(""));
 find("pause").addEventListener("click", (event) => {
   page.paused = !page.paused;
   event.currentTarget.setAttribute("aria-pressed", String(page.paused));
