@@ -12,7 +12,13 @@ use crate::cmd;
 
 /// Kafka gateway for live clients, Kafka proxy and benchmarking tool
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "weir",
+    version,
+    long_version = LONG_VERSION,
+    propagate_version = true,
+    max_term_width = 100
+)]
 pub(crate) struct Cli {
     /// Log level or filter, for example `debug` or `weir_gateway=trace`
     ///
@@ -52,6 +58,17 @@ pub(crate) enum CliCommand {
         shell: clap_complete::Shell,
     },
 }
+
+/// The version with what `build.rs` knows about this build.
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit    ",
+    env!("WEIR_BUILD_COMMIT"),
+    "\nfeatures  ",
+    env!("WEIR_BUILD_FEATURES"),
+    "\ntarget    ",
+    env!("WEIR_BUILD_TARGET"),
+);
 
 const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
