@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
 use super::BenchError;
 use crate::experiment::names::names;
+use weir_load::child_environment::without_options;
 use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 
 #[derive(Debug)]
@@ -134,7 +135,8 @@ impl RoleProcess {
         let log = dir.join(format!("{}.log", role.name()));
         let log_file = File::create(&log).map_err(|error| BenchError::file(&log, error))?;
         let pipe = || if piped { Stdio::piped() } else { Stdio::null() };
-        let mut child = Process::new(exe)
+        let mut command = Process::new(exe);
+        let mut child = without_options(&mut command)
             .args(args)
             .stdin(pipe())
             .stdout(pipe())

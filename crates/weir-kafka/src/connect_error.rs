@@ -4,12 +4,16 @@ use thiserror::Error;
 
 use crate::sasl::LoginError;
 use crate::secure::{SecurityError, TlsFailure};
+use weir_wire::io_reason::io_reason;
 
 /// Reason why a connection to a broker cannot be used. No message contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe variants and fields
 pub enum ConnectError {
-    /// The broker is unreachable or closed the connection; a later attempt may succeed.
+    /// No connection was possible; a later attempt may succeed.
+    #[error("no broker answers at {broker} ({reason})")]
+    Unreachable { broker: String, reason: String },
+    /// The broker closed the connection or did not respond; a later attempt may succeed.
     #[error("broker {broker}: {reason}")]
     Io { broker: String, reason: String },
     /// The TLS handshake failed. Another attempt fails too.
@@ -52,7 +56,14 @@ impl ConnectError {
     pub(crate) fn io(broker: &str, error: std::io::Error) -> Self {
         Self::Io {
             broker: broker.to_owned(),
-            reason: error.to_string(),
+            reason: io_reason(&error),
+        }
+    }
+
+    pub(crate) fn unreachable(broker: &str, error: &std::io::Error) -> Self {
+        Self::Unreachable {
+            broker: broker.to_owned(),
+            reason: io_reason(error),
         }
     }
 
@@ -70,7 +81,7 @@ impl ConnectError {
     /// Returns `true` if one side refused the other, so that another attempt fails too.
     pub fn is_refusal(&self) -> bool {
         match self {
-            Self::Io { .. } => false,
+            Self::Io { .. } | Self::Unreachable { .. } => false,
             Self::Tls { .. } | Self::Login { .. } | Self::Settings(_) => true,
             Self::Encryption { failure, .. } => failure.is_final(),
             Self::Rejected { error, .. } => error.is_final(),

@@ -17,12 +17,13 @@ use crate::sasl::{LoginDialogue, LoginError, LoginProgress, LoginSession};
 use crate::secure::{BrokerSecurity, TlsFailure};
 use weir_wire::frame::{KafkaFrameReader, SIZE_BYTES};
 use weir_wire::header::write_request;
+use weir_wire::io_reason::io_reason;
 use weir_wire::{EncodeError, WireError};
 
 /// Reason why a request has no response.
 #[derive(Debug, Error)]
 enum ExchangeError {
-    #[error(transparent)]
+    #[error("{}", io_reason(.0))]
     Io(io::Error),
     #[error("closed by the broker")]
     Closed,
@@ -31,6 +32,13 @@ enum ExchangeError {
          certificate or a login, set security.protocol and what belongs to it"
     )]
     ClosedAtOnce,
+    #[error(
+        "no response in time: check that this is the port of a Kafka broker, and that it uses the \
+         encryption of security.protocol"
+    )]
+    Silent,
+    #[error("the first response is not one of Kafka: check that this is the port of a broker")]
+    NotKafka,
     #[error(transparent)]
     Tls(Box<TlsFailure>),
     #[error(transparent)]
@@ -56,13 +64,16 @@ impl ExchangeError {
         match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset if is_first => Self::ClosedAtOnce,
             ErrorKind::UnexpectedEof => Self::Closed,
+            ErrorKind::WouldBlock | ErrorKind::TimedOut if is_first => Self::Silent,
             _ => Self::Io(error),
         }
     }
 
-    fn from_wire(error: WireError) -> Self {
+    fn from_wire(error: WireError, is_first: bool) -> Self {
         match TlsFailure::from_wire(&error) {
             Some(failure) => Self::from(failure),
+            // Text, for example of HTTP, is an impossible length.
+            None if is_first => Self::NotKafka,
             None => Self::Wire(error),
         }
     }
@@ -155,7 +166,8 @@ impl BrokerStream {
         timeout: Duration,
     ) -> Result<Self, ConnectError> {
         let broker = format!("{host}:{port}");
-        let socket = open(host, port, timeout).map_err(|error| ConnectError::io(&broker, error))?;
+        let socket = open(host, port, timeout);
+        let socket = socket.map_err(|error| ConnectError::unreachable(&broker, &error))?;
         let stream = encrypt(socket, security, host);
         let stream = stream.map_err(|error| ExchangeError::from(error).of_broker(&broker))?;
         Ok(Self::new(stream, (host, port), security))
@@ -315,13 +327,13 @@ impl<S: Read + Write> BrokerStream<S> {
         let size = i64::from(i32::from_be_bytes(prefix));
         let what = "frame size";
         let length = usize::try_from(size).map_err(|_| WireError::Length { what, value: size });
-        let length = length.map_err(ExchangeError::from_wire)?;
+        let length = length.map_err(|error| ExchangeError::from_wire(error, !self.has_response))?;
         if length > max {
             let error = WireError::FrameTooLarge {
                 bytes: length as u64,
                 bytes_max: max,
             };
-            return Err(ExchangeError::from_wire(error));
+            return Err(ExchangeError::from_wire(error, !self.has_response));
         }
         let mut filled = 0;
         while filled < length {
@@ -361,7 +373,7 @@ impl<S: Read + Write> BrokerStream<S> {
                 complete = Some(Bytes::copy_from_slice(frame));
                 Ok(())
             });
-            fed.map_err(ExchangeError::from_wire)?;
+            fed.map_err(|error| ExchangeError::from_wire(error, is_first))?;
             if let Some(frame) = complete.take() {
                 return Ok(frame);
             }

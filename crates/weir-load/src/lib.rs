@@ -1,6 +1,7 @@
 //! Producers, consumers, simulated clients, baseline servers, agents and the resource sampler.
 
 pub mod agent;
+pub mod child_environment;
 pub mod clients;
 pub mod clock;
 pub mod consumer;

@@ -83,7 +83,7 @@ impl ClusterHealth {
         let known = rows.iter_mut().find(|row| row.broker == *broker);
         let Some(row) = known else {
             if let Some(error) = &error {
-                tracing::warn!(cluster, %broker, error, "broker does not respond");
+                tracing::warn!(cluster, %broker, error, "broker does not respond, retrying");
             }
             rows.push(BrokerHealth {
                 broker: broker.clone(),
@@ -100,7 +100,7 @@ impl ClusterHealth {
             }
             (None, Some(error)) => {
                 row.logged = now;
-                tracing::warn!(cluster, %broker, error, "broker does not respond");
+                tracing::warn!(cluster, %broker, error, "broker does not respond, retrying");
             }
             (Some(_), Some(error)) if now.duration_since(row.logged) >= LOG_REPEAT_INTERVAL => {
                 row.logged = now;
@@ -109,7 +109,7 @@ impl ClusterHealth {
                     %broker,
                     error,
                     unresponsive_s,
-                    "broker still does not respond"
+                    "broker still does not respond, retrying"
                 );
             }
             _ => {}

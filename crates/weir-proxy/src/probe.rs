@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use weir_net::tls::ClientTls;
+use weir_wire::io_reason::io_reason;
 
 use crate::address_cache::AddressCache;
 use crate::config::HostPort;
@@ -104,13 +105,9 @@ impl HealthProbe {
     }
 
     fn probe_and_record(&self, host: &HostPort) {
-        let outcome = self.probe_broker(host).map_err(|error| match error.kind() {
-            // The operating system's text for a timeout is unclear.
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                format!("no response within {} s", PROBE_TIMEOUT.as_secs())
-            }
-            _ => error.to_string(),
-        });
+        let has_tls = self.cluster.config.upstream_tls.is_some();
+        let outcome = self.probe_broker(host);
+        let outcome = outcome.map_err(|error| reason(&error, has_tls));
         let (health, name) = (&self.cluster.health, &self.cluster.config.name);
         health.record(name, host, outcome.err(), Instant::now());
     }
@@ -135,6 +132,26 @@ impl HealthProbe {
                 Ok(())
             }
         }
+    }
+}
+
+/// Returns why a probe failed, and what to check.
+fn reason(error: &io::Error, has_tls: bool) -> String {
+    let of_tls = error.get_ref();
+    if of_tls.is_some_and(|error| error.is::<rustls::Error>()) {
+        return format!("TLS failed ({error}): check [cluster.upstream_tls] and the port");
+    }
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("no response within {} s", PROBE_TIMEOUT.as_secs())
+        }
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => match has_tls {
+            true => "closed by the broker during the first request".to_owned(),
+            false => "closed by the broker during the first request: if the listener requires \
+                      TLS, add [cluster.upstream_tls]"
+                .to_owned(),
+        },
+        _ => io_reason(error),
     }
 }
 
@@ -187,7 +204,9 @@ fn exchange(
     stream.flush()?;
     let mut response = vec![0; wire::SIZE_BYTES];
     stream.read_exact(&mut response)?;
-    let total = wire::frame_total(&response, RESPONSE_BYTES_MAX).map_err(io::Error::other)?;
+    let total = wire::frame_total(&response, RESPONSE_BYTES_MAX).map_err(|_| {
+        io::Error::other("the response is not one of Kafka: check that this is a broker's port")
+    })?;
     response.resize(total.unwrap_or(wire::SIZE_BYTES), 0);
     stream.read_exact(&mut response[wire::SIZE_BYTES..])?;
     Ok(response)

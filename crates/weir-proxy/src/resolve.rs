@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use weir_net::MailboxSender;
-use weir_net::limited;
 use weir_net::log::Truncated;
 
 use crate::config::HostPort;
@@ -81,8 +80,8 @@ pub(crate) fn resolve(host: &HostPort) -> Vec<SocketAddr> {
     match (&*host.host, host.port).to_socket_addrs() {
         Ok(addresses) => addresses.collect(),
         Err(error) => {
-            let host = Truncated(host);
-            limited!(warn, "name not resolved", %host, %error, "name not resolved");
+            // The health probe warns, once for each host.
+            tracing::debug!(host = %Truncated(host), %error, "host name not found");
             Vec::new()
         }
     }

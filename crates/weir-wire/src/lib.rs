@@ -14,6 +14,7 @@ pub mod frame;
 pub mod fuzz;
 pub mod group;
 pub mod header;
+pub mod io_reason;
 pub mod layout;
 pub mod leader_epoch;
 pub mod lean_fetch;

@@ -1,14 +1,13 @@
 //! The command line: one enum of commands. The arguments of a command are next to its code.
 
-use std::fs::File;
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
-use weir_net::log::LogWriter;
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::cmd;
+use crate::logging::{self, Log, LogFormat};
+use crate::{cmd, environment, help};
 
 /// Kafka gateway for live clients, Kafka proxy and benchmarking tool
 #[derive(Debug, Parser)]
@@ -20,11 +19,20 @@ use crate::cmd;
     max_term_width = 100
 )]
 pub(crate) struct Cli {
-    /// Log level or filter, for example `debug` or `weir_gateway=trace`
+    /// Log level or filter, for example `debug` or `weir_gateway=trace` [default: info]
     ///
-    /// The default is the environment variable WEIR_LOG, or `info` if it is not set.
-    #[arg(long, global = true, value_name = "FILTER")]
+    /// The variable WEIR_LOG sets it too.
+    #[arg(long, global = true, value_name = "FILTER", display_order = 900)]
     log: Option<String>,
+    /// Format of the log on standard error (docs/logging.md)
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        default_value = "text",
+        display_order = 901
+    )]
+    log_format: LogFormat,
 
     #[command(subcommand)]
     pub(crate) command: CliCommand,
@@ -57,6 +65,33 @@ pub(crate) enum CliCommand {
         /// Shell to generate completions for
         shell: clap_complete::Shell,
     },
+    /// Write manual pages of all commands
+    Man {
+        /// Directory for the pages, created if it does not exist
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
+}
+
+/// Returns the command line with everything that clap does not derive.
+pub(crate) fn command() -> Command {
+    help::arrange(environment::with_variables(Cli::command()))
+}
+
+/// Parses the command line of the process. An error is printed, as is requested help.
+pub(crate) fn parse() -> Result<Cli, ExitCode> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches = cmd::bench_run_args::for_plan(command(), &words).try_get_matches_from(&words);
+    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        // Failing to print, for example to a closed pipe, changes nothing.
+        let _ = error.print();
+        if let Some(note) = environment::note_on(&error, &words) {
+            eprintln!("{note}");
+        }
+        // Invariant: clap's codes are 0 and 2.
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    })
 }
 
 /// The version with what `build.rs` knows about this build.
@@ -70,46 +105,11 @@ const LONG_VERSION: &str = concat!(
     env!("WEIR_BUILD_TARGET"),
 );
 
-const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// The log of the process. Dropping it waits up to [`LOG_FLUSH_TIMEOUT`] until all lines are
-/// written.
-#[derive(Debug)]
-pub(crate) struct Log(Option<LogWriter>);
-
-impl Drop for Log {
-    fn drop(&mut self) {
-        if let Some(writer) = &self.0 {
-            // A stalled reader of standard error must not delay the exit.
-            let _ = writer.flush(LOG_FLUSH_TIMEOUT);
-        }
-    }
-}
-
-/// Starts logging to standard error on a separate thread. Standard output is for results.
+/// Starts the log with the format and filter of the command line.
 pub(crate) fn init_logging(cli: &Cli) -> Log {
-    let filter = cli.log.clone().or_else(|| std::env::var("WEIR_LOG").ok());
-    let filter = filter.unwrap_or_else(|| default_filter(&cli.command).to_owned());
-    let filter = EnvFilter::try_new(&filter).unwrap_or_else(|error| {
-        eprintln!("weir: log filter \"{filter}\" ignored: {error}");
-        EnvFilter::new("info")
-    });
-    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(is_terminal);
-    match log_writer() {
-        Ok(writer) => {
-            let lines = writer.clone();
-            builder.with_writer(move || lines.clone()).init();
-            Log(Some(writer))
-        }
-        Err(error) => {
-            eprintln!("weir: log thread not started, logging from the calling threads: {error}");
-            builder.with_writer(std::io::stderr).init();
-            Log(None)
-        }
-    }
+    let filter = cli.log.as_deref();
+    let filter = filter.unwrap_or_else(|| default_filter(&cli.command));
+    logging::start(filter, cli.log_format)
 }
 
 fn default_filter(command: &CliCommand) -> &'static str {
@@ -120,12 +120,4 @@ fn default_filter(command: &CliCommand) -> &'static str {
         }
         _ => "info",
     }
-}
-
-/// Starts the log thread on a duplicate of the standard error file descriptor.
-///
-/// With `std::io::stderr` the thread would hold its lock, and a panic elsewhere could not print.
-fn log_writer() -> std::io::Result<LogWriter> {
-    let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
-    LogWriter::start(File::from(stderr))
 }

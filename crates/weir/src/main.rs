@@ -8,14 +8,17 @@
 
 mod cli;
 mod cmd;
+mod completions;
+mod environment;
 mod exit;
+mod help;
+mod logging;
+mod man;
 mod signal;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
-
-use crate::cli::{Cli, CliCommand};
+use crate::cli::CliCommand;
 use crate::exit::{Exit, Failure};
 
 #[global_allocator]
@@ -23,7 +26,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     ignore_broken_pipe();
-    let cli = Cli::parse();
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     let log = cli::init_logging(&cli);
     let result = run(cli.command);
     drop(log);
@@ -46,9 +52,10 @@ fn run(command: CliCommand) -> Result<Exit, Failure> {
         CliCommand::Demo(args) => cmd::demo::run(&args),
         CliCommand::Agent(args) => cmd::agent::run(&args),
         CliCommand::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "weir", &mut std::io::stdout());
+            print!("{}", completions::script(shell));
             Ok(Exit::Success)
         }
+        CliCommand::Man { dir } => man::write_pages(&dir),
     }
 }
 

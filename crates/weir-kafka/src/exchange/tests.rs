@@ -277,3 +277,29 @@ fn announced_size_is_limited_and_allocates_little() {
     assert!(cut.is_err());
     assert!(buffer.len() <= 2 * 70_000, "{}", buffer.len());
 }
+
+#[test]
+fn response_of_another_protocol_names_the_likely_cause() {
+    // "HTTP" as a length.
+    let size = i32::from_be_bytes(*b"HTTP");
+    let mut buffer = Vec::new();
+    let error = read_frame_into((size, b"/1.1 400"), &mut buffer, 100).expect_err("too long");
+    let text = error.to_string();
+    assert!(
+        text.contains("check that this is the port of a broker"),
+        "{text}"
+    );
+}
+
+#[test]
+fn refused_connection_says_that_no_broker_answers() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    drop(listener);
+    let security = Arc::new(BrokerSecurity::default());
+    let connected = BrokerStream::connect(&security, ("127.0.0.1", port), Duration::from_secs(5));
+    let error = connected.map(|_| ()).expect_err("nothing listens there");
+    let expected = format!("no broker answers at 127.0.0.1:{port} (connection refused)");
+    assert_eq!(error.to_string(), expected);
+    assert!(!error.is_refusal());
+}

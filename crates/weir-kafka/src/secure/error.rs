@@ -1,6 +1,6 @@
 //! Errors of encryption: what a handshake failed on, and settings that cannot be used.
 
-use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
 use thiserror::Error as ThisError;
 use weir_security::StoreError;
 
@@ -102,7 +102,7 @@ impl TlsFailure {
                 presented: presented.iter().take(NAMES_MAX).cloned().collect(),
             },
             error => Self::Certificate {
-                reason: error.to_string(),
+                reason: certificate_reason(error),
             },
         }
     }
@@ -134,6 +134,19 @@ impl TlsFailure {
     /// Returns `true` if another attempt with the same settings is expected to fail as well.
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::Other { .. })
+    }
+}
+
+/// Returns why a certificate cannot be used, in words if the library has none.
+fn certificate_reason(error: &CertificateError) -> String {
+    let CertificateError::Other(OtherError(cause)) = error else {
+        return error.to_string();
+    };
+    match cause.downcast_ref::<webpki::Error>() {
+        Some(webpki::Error::CaUsedAsEndEntity) => {
+            "it is the certificate of an authority, not of a server".to_owned()
+        }
+        _ => cause.to_string(),
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{AgentError, Result, TOKEN_VARIABLE};
+use crate::child_environment::without_options;
 
 /// Options of a coordinator.
 #[derive(Debug, Clone)]
@@ -48,7 +49,8 @@ impl Children {
             return Ok(children);
         };
         for _ in 0..options.agents {
-            let child = Command::new(exe)
+            let mut command = Command::new(exe);
+            let child = without_options(&mut command)
                 .args(["agent", "--coordinator", &coordinator.to_string()])
                 .env(TOKEN_VARIABLE, &options.token)
                 .stdin(Stdio::null())

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use weir_bench::plan::{AnyPlan, BUILT_IN, Plan, PlanText, Valid};
+use weir_bench::plan::{AnyPlan, Plan, PlanText, Valid};
 use weir_bench::{BenchError, BenchOptions, Finished};
 use weir_load::kafka::{KafkaArgs, command_line};
 use weir_stats::run::{ConfidenceLevel, Run, RunOutcome};
 
 use crate::cmd::bench_progress::BenchProgress;
+use crate::cmd::plan_name::{self, PlanNameParser};
+use crate::cmd::summary_file::SummaryArgs;
 use crate::cmd::terminal;
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
@@ -20,6 +22,7 @@ use crate::signal;
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
     /// Built-in plan (see `weir bench list`), or a plan file ending in .toml
+    #[arg(value_parser = PlanNameParser, hide_possible_values = true)]
     pub(crate) plan: String,
     /// Use the quick values of the plan: fewer clients, shorter windows
     #[arg(long)]
@@ -39,6 +42,8 @@ pub(crate) struct RunOptions {
     /// Print the content of run.json instead of the result
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) summary: SummaryArgs,
     /// Exit with code 4 unless the run is conclusive: repeated, undisturbed, with enough samples
     #[arg(long)]
     pub(crate) require_conclusive: bool,
@@ -103,7 +108,12 @@ impl RunOptions {
     }
 
     /// Prints `run.json` if requested, otherwise calls `show`, and returns the exit code.
+    /// Also writes `run.json` to the file of `--summary-json`.
     pub(crate) fn print(&self, finished: &Finished, show: impl FnOnce(&Finished)) -> Exit {
+        if let Err(failure) = self.summary.write(&finished.run) {
+            eprintln!("weir: {failure}");
+            return failure.exit;
+        }
         match self.json {
             true => print!("{}", finished.run.to_json()),
             false => show(finished),
@@ -120,7 +130,7 @@ pub(crate) fn load_plan(name: &str) -> Result<AnyPlan, Failure> {
         .extension()
         .is_none_or(|extension| extension != "toml")
     {
-        let known: Vec<&str> = BUILT_IN.iter().map(|plan| plan.name).collect();
+        let known: Vec<&str> = plan_name::names().collect();
         let known = known.join(", ");
         return Err(Failure::usage(format!(
             "unknown plan \"{name}\": built-in plans are {known}; a plan file ends in .toml"

@@ -8,6 +8,7 @@ use weir_bench::{FindMaxOptions, Variable, parse_rate};
 use weir_load::units::{parse_count, parse_duration};
 
 use crate::cmd::bench_common::{RunOptions, apply, load_clients_plan, print_files};
+use crate::cmd::plan_name::PlanNameParser;
 use crate::exit::{Exit, Failure};
 
 const AFTER_HELP: &str = "\
@@ -21,6 +22,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct FindMaxArgs {
     /// Built-in plan (see `weir bench list`), or a plan file ending in .toml
+    #[arg(value_parser = PlanNameParser, hide_possible_values = true)]
     plan: String,
     /// Use a resolution of 25 % instead of 5 %, and the quick windows of the plan
     #[arg(long)]

@@ -11,14 +11,16 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use weir_bench::libraries::LibrariesOverrides;
 use weir_bench::overhead::OverheadOverrides;
-use weir_bench::plan::PlanOverrides;
+use weir_bench::plan::{AnyPlan, PlanOverrides};
 use weir_bench::sweep::SweepOverrides;
 
-use crate::cmd::bench_common::CommonArgs;
+use crate::cmd::bench_common::{CommonArgs, load_plan};
 use crate::cmd::bench_compare::ComparisonArgs;
 use crate::exit::Failure;
 
 const AFTER_HELP: &str = "\
+With a plan before -h or --help, only the options of that plan are shown.
+
 Examples:
   weir bench run keyed --quick
   weir bench run broadcast --levels 1k,2k --architectures groups,standalone,gateway
@@ -141,6 +143,45 @@ fn all_options() -> Vec<Arg> {
     all
 }
 
+/// Hides the options of `weir bench run` that the plan among the words does not have.
+///
+/// They stay valid arguments, so that their error can name the plan.
+pub(crate) fn for_plan(command: Command, words: &[OsString]) -> Command {
+    let mut words = words.iter().skip(1).filter_map(|word| word.to_str());
+    if words.next() != Some("bench") || words.next() != Some("run") {
+        return command;
+    }
+    let plan = words.find_map(|word| match word.starts_with('-') {
+        true => None,
+        false => load_plan(word).ok(),
+    });
+    let Some(plan) = plan else {
+        return command;
+    };
+    let own = options_of(&plan);
+    let is_own = |arg: &Arg| own.iter().any(|own| own.get_id() == arg.get_id());
+    command.mut_subcommand("bench", |bench| {
+        bench.mut_subcommand("run", |run| {
+            run.mut_args(|arg| match is_own(&arg) {
+                true => arg,
+                false => arg.hide(true),
+            })
+        })
+    })
+}
+
+/// Returns the options of a plan's kind.
+fn options_of(plan: &AnyPlan) -> Vec<Arg> {
+    let run = Command::new("run");
+    let run = match plan {
+        AnyPlan::Clients(_) => ClientsArgs::augment_args(run),
+        AnyPlan::Sweep(_) => SweepArgs::augment_args(run),
+        AnyPlan::Overhead(_) => OverheadArgs::augment_args(run),
+        AnyPlan::Libraries(_) => LibrariesArgs::augment_args(run),
+    };
+    run.get_arguments().cloned().collect()
+}
+
 impl Args for RunArgs {
     fn augment_args(command: Command) -> Command {
         command.args(all_options()).after_help(AFTER_HELP)
@@ -156,7 +197,11 @@ impl FromArgMatches for RunArgs {
         let mut given = Vec::new();
         for arg in all_options() {
             let id = arg.get_id();
-            if matches.value_source(id.as_str()) != Some(ValueSource::CommandLine) {
+            let source = matches.value_source(id.as_str());
+            if !matches!(
+                source,
+                Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+            ) {
                 continue;
             }
             let flag = arg.get_long().map(|long| format!("--{long}"));
@@ -165,6 +210,10 @@ impl FromArgMatches for RunArgs {
                 || arg
                     .get_num_args()
                     .is_some_and(|count| !count.takes_values());
+            // A variable may switch an option off.
+            if is_switch && matches!(matches.try_get_one(id.as_str()), Ok(Some(false))) {
+                continue;
+            }
             let values = matches.get_raw(id.as_str()).into_iter().flatten();
             let words = match is_switch {
                 true => vec![OsString::from(&flag)],
@@ -296,8 +345,9 @@ mod tests {
                 check::<LibrariesArgs>(&cli.args, &option),
             ];
             let expected = match option.get_id().as_str() {
-                "quick" | "out" | "json" | "bootstrap" | "kafka_config" | "kafka_properties"
-                | "repetitions" | "hold" | "require_conclusive" | "aa_test" => [true; 4],
+                "quick" | "out" | "json" | "summary_json" | "bootstrap" | "kafka_config"
+                | "kafka_properties" | "repetitions" | "hold" | "require_conclusive"
+                | "aa_test" => [true; 4],
                 "baseline" | "aa" | "margin" | "metrics" | "fail_on" | "topic" | "drain" => {
                     [true, true, false, false]
                 }

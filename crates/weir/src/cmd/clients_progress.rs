@@ -78,14 +78,16 @@ impl ClientsProgress {
         ProgressDelta { last, now }.per_s(counter)
     }
 
-    /// Prints the summary, as one line of JSON or as text.
-    pub(crate) fn finish(&mut self, summary: &DeliverySummary, json: bool) {
+    /// Prints the summary, as one line of JSON or as text, and returns it as JSON.
+    pub(crate) fn finish(&mut self, summary: &DeliverySummary, json: bool) -> Value {
         self.display.end();
+        let object = self.as_json(summary);
         if json {
-            println!("{}", self.as_json(summary));
+            println!("{object}");
         } else if !self.display.quiet {
             self.print(summary);
         }
+        object
     }
 
     fn as_json(&self, summary: &DeliverySummary) -> Value {

@@ -11,6 +11,8 @@ use weir_stats::run::{Run, RunOutcome};
 
 use crate::cmd::bench_common::{self, RunOptions};
 use crate::cmd::bench_progress::BenchProgress;
+use crate::cmd::plan_name::PlanNameParser;
+use crate::cmd::summary_file::SummaryArgs;
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
@@ -23,7 +25,14 @@ pub(crate) struct DemoArgs {
     ///
     /// The producers are those of the built-in plan, keyed by default. Use the programs in
     /// examples/ or any client SDK as clients.
-    #[arg(long, value_name = "PLAN", num_args = 0..=1, default_missing_value = "keyed")]
+    #[arg(
+        long,
+        value_name = "PLAN",
+        num_args = 0..=1,
+        default_missing_value = "keyed",
+        value_parser = PlanNameParser,
+        hide_possible_values = true
+    )]
     serve: Option<String>,
     /// Client address of the gateway, with --serve
     #[arg(
@@ -73,6 +82,7 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
         kafka: KafkaArgs::default(),
         out: args.out.clone(),
         json: false,
+        summary: SummaryArgs::default(),
         require_conclusive: false,
     };
     let finished = run.execute(None, |options, progress, stop| {

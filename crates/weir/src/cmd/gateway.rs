@@ -191,7 +191,7 @@ impl Server for Gateway {
     fn log_unready(&self) {
         for (connection, error) in self.unready_connections() {
             let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());
-            tracing::warn!(%connection, %error, "Kafka connection not ready");
+            tracing::warn!(%connection, %error, "Kafka connection not ready, retrying");
         }
     }
 

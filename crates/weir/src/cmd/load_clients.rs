@@ -68,7 +68,9 @@ fn run_here(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
         |link| work(args, run, link),
         |event| progress.show(event),
     );
-    progress.finish(&result?, args.output.output.json);
+    let output = &args.output.output;
+    let summary = progress.finish(&result?, output.json);
+    output.summary.write(&summary)?;
     if progress.is_invalid() {
         return Ok(Exit::Instrument);
     }

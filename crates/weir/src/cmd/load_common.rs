@@ -13,6 +13,7 @@ use weir_load::units::parse_duration;
 use weir_load::worker::CoordinatorChannel;
 use weir_load::worker::protocol::{Schedule, WorkerCommand, WorkerEvent, WorkerProgress};
 
+use crate::cmd::summary_file::SummaryArgs;
 use crate::cmd::terminal::{self, TerminalArea};
 use crate::exit::{Exit, Failure};
 
@@ -21,8 +22,10 @@ pub(crate) struct OutputArgs {
     /// Print events and the result as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) summary: SummaryArgs,
     /// Read commands from standard input and write events to standard output
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "summary_json"])]
     pub(crate) worker: bool,
 }
 

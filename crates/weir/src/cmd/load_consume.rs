@@ -183,6 +183,7 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     );
     progress.end();
     let summary = result?;
+    args.output.output.summary.write(&summary)?;
     if !progress.quiet {
         print_summary(&summary);
     }
@@ -205,8 +206,13 @@ fn scan(
         group: groups.map_or_else(new_prefix, |groups| groups.prefix),
         timeout: SCAN_IDLE_TIMEOUT,
     };
-    let OutputArgs { json, worker } = args.output.output;
-    if worker {
+    let OutputArgs {
+        json,
+        worker,
+        summary: file,
+    } = &args.output.output;
+    let json = *json;
+    if *worker {
         return run_worker(|link| consumer::run_scan(&options, link));
     }
     let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
@@ -217,6 +223,7 @@ fn scan(
         |link| consumer::run_scan(&options, link),
         |event| progress.show(event, "", |_| String::new()),
     )?;
+    file.write(&summary)?;
     if !json {
         println!("{CONSUMER_HEADER}");
         println!("{}", consumer_row(&summary));

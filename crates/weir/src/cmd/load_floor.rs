@@ -44,6 +44,7 @@ pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
     );
     progress.end();
     let summary = result?;
+    args.output.summary.write(&summary)?;
     if !progress.quiet {
         print_summary(&summary);
     }

@@ -79,6 +79,7 @@ pub(crate) fn run(args: &ProduceArgs) -> Result<Exit, Failure> {
     );
     progress.end();
     let summary = result?;
+    args.output.summary.write(&summary)?;
     if !progress.quiet {
         print_summary(&summary);
     }

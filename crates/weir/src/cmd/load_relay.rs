@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 use weir_load::relay::Relay;
 
+use crate::cmd::summary_file::SummaryArgs;
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
@@ -26,6 +27,8 @@ pub(crate) struct RelayArgs {
     /// Print the address and the result as JSON lines
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    summary: SummaryArgs,
 }
 
 pub(crate) fn run(args: &RelayArgs) -> Result<Exit, Failure> {
@@ -52,6 +55,7 @@ pub(crate) fn run(args: &RelayArgs) -> Result<Exit, Failure> {
     let counters = relay.counters();
     relay.run(&stop).or_exit(Exit::Instrument)?;
     let summary = counters.summary();
+    args.summary.write(&summary)?;
     if args.json {
         println!("{}", json!({ "event": "end", "summary": summary }));
     } else {

@@ -88,7 +88,7 @@ impl Server for Proxy {
     fn log_unready(&self) {
         for (cluster, error) in self.unready_clusters() {
             let error = error.unwrap_or_else(|| "waiting for the brokers".to_owned());
-            tracing::warn!(cluster, %error, "cluster does not respond");
+            tracing::warn!(cluster, %error, "cluster does not respond, retrying");
         }
     }
 
