@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build demo test test-kerberos test-keycloak test-rules test-churn attack lint bench soak fuzz clean docs
+.PHONY: help bootstrap build deb demo test test-kerberos test-keycloak test-rules test-churn attack \
+  lint bench soak fuzz clean docs
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -22,6 +23,9 @@ bootstrap: ## install missing prerequisites (scripts/bootstrap --check only repo
 build: bootstrap ## build the release binary, target/release/weir; symbols in weir.debug
 	@. scripts/env; cargo build --release --locked -p weir
 	@scripts/split-symbols $(WEIR)
+
+deb: build ## build the Debian package, target/deb/weir_*.deb
+	@packaging/deb/build $(WEIR) $(TARGET_DIR)/deb
 
 demo: build ## run broker, gateway and thousands of clients on this machine; writes a report
 	@$(WEIR) demo $(DEMO)
