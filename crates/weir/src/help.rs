@@ -122,6 +122,18 @@ const SHORT_HELP: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "gateway tail",
+        &[
+            "fields",
+            "url",
+            "mode",
+            "adapter-set",
+            "token-file",
+            "count",
+            "json",
+        ],
+    ),
+    (
         "load produce",
         &[
             "topic",
