@@ -11,7 +11,7 @@ use weir_wire::io_reason::io_reason;
 #[allow(missing_docs)] // the messages describe variants and fields
 pub enum ConnectError {
     /// No connection was possible; a later attempt may succeed.
-    #[error("no broker answers at {broker} ({reason})")]
+    #[error("no broker responds at {broker} ({reason})")]
     Unreachable { broker: String, reason: String },
     /// The broker closed the connection or did not respond; a later attempt may succeed.
     #[error("broker {broker}: {reason}")]

@@ -1,4 +1,4 @@
-//! What `-h` shows: the options that most users need, on one screen. `--help` shows all.
+//! Groups of options, and the short help: what most users need, on one screen. `--help` shows all.
 
 use clap::{Arg, Command};
 

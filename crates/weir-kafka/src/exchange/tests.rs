@@ -292,14 +292,14 @@ fn response_of_another_protocol_names_the_likely_cause() {
 }
 
 #[test]
-fn refused_connection_says_that_no_broker_answers() {
+fn refused_connection_says_that_no_broker_responds() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
     drop(listener);
     let security = Arc::new(BrokerSecurity::default());
     let connected = BrokerStream::connect(&security, ("127.0.0.1", port), Duration::from_secs(5));
     let error = connected.map(|_| ()).expect_err("nothing listens there");
-    let expected = format!("no broker answers at 127.0.0.1:{port} (connection refused)");
+    let expected = format!("no broker responds at 127.0.0.1:{port} (connection refused)");
     assert_eq!(error.to_string(), expected);
     assert!(!error.is_refusal());
 }
