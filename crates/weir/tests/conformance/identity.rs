@@ -235,7 +235,7 @@ pub(crate) fn revocation(case: &Case<'_>) -> Result<()> {
     let admin = format!("http://{}", gateway.admin());
     let revoked = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["gateway", "sessions", "revoke", "--user", "anna"])
-        .args(["--issuer", &issuer.url(), "--admin", &admin, "--token-file"])
+        .args(["--issuer", issuer.url(), "--admin", &admin, "--token-file"])
         .arg(&file)
         .output()?;
     ensure!(revoked.status.success(), "{revoked:?}");
