@@ -1,4 +1,4 @@
-//! What the head of a client's HTTP request, or WebSocket handshake, says about the client.
+//! Headers and address of a client, from the head of its request or WebSocket handshake.
 
 use std::fmt;
 use std::net::SocketAddr;

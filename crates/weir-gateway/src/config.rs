@@ -227,7 +227,7 @@ type ConnectionParts = (
     Vec<Option<ConnectionRegistry>>,
 );
 
-/// What clients may do, and in which formats they get updates.
+/// Rights of clients, and formats in which they get updates.
 type PolicyParts = (
     DiffConfig,
     MessageConfig,

@@ -56,7 +56,7 @@ pub(super) struct Clients {
     /// Client messages that wait for their result, with their shares of the memory.
     pub(super) pending_messages: Slab<(PendingMessage, InFlight)>,
     pub(super) classes: SubscribedClasses,
-    /// What waits for the remote adapter, if there is one.
+    /// Requests that wait for the remote adapter, if there is one.
     pub(super) adapter: Option<Box<ShardAdapter>>,
     /// Numbers and bytes that admission counts for the subscriptions and items of this shard.
     pub(super) held: SubscriptionUsage,

@@ -11,7 +11,7 @@ use weir_tlcp::request::{BindSession, CreateSession, Request, SessionRef};
 
 use super::credentials::Client;
 use super::dialect::Dialect;
-use super::responses::RequestTransport;
+use super::responses::{ForwardPlace, RequestTransport};
 use super::visit::Visit;
 use crate::adapter::AdapterEvent;
 use weir_access::{AccessChange, ConnectionCredentials};
@@ -78,14 +78,6 @@ pub(crate) struct ForwardedRequests {
     /// Client whose credentials the connection has.
     pub(super) client: Option<Arc<UserIdentity>>,
     pub(super) requests: Vec<Request<'static>>,
-}
-
-/// Where the response to forwarded requests belongs.
-#[derive(Debug, Clone)]
-pub(crate) struct ForwardPlace {
-    pub(super) from: u16,
-    pub(super) forward_id: u64,
-    pub(super) part: usize,
 }
 
 #[derive(Debug)]

@@ -12,10 +12,8 @@ use weir_net::server::{ConnId, Detached};
 use weir_tlcp::server::SessionId;
 
 use super::context::ShardContext;
-use super::event::{
-    ForwardPlace, ForwardedRequests, ForwardedResponse, HandoverRequest, ShardEvent,
-};
-use super::responses::{RequestTransport, ResponseBatch};
+use super::event::{ForwardedRequests, ForwardedResponse, HandoverRequest, ShardEvent};
+use super::responses::{ForwardPlace, RequestTransport, ResponseBatch};
 
 /// A message whose responses are not complete.
 #[derive(Debug)]

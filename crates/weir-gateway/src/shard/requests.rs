@@ -15,9 +15,11 @@ use weir_tlcp::server::{Session, SessionId, write_error, write_reqok, write_wsok
 use super::admission::{NO_MEMORY, TOO_MANY};
 use super::clients::ITEMS_PER_ITERATION;
 use super::credentials::Client;
-use super::event::{ForwardPlace, ForwardedResponse, ShardEvent, StreamRequest};
+use super::event::{ForwardedResponse, ShardEvent, StreamRequest};
 use super::http;
-use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused};
+use super::responses::{
+    ForwardPlace, MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused,
+};
 use super::session::AdapterSet;
 use super::state::Shard;
 use super::wire::{NO_CONNECTION, Wire};

@@ -7,7 +7,6 @@ use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::Request;
 use weir_tlcp::server::write_conerr;
 
-use super::event::ForwardPlace;
 use super::frame::Framing;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +36,14 @@ impl RequestTransport {
             Self::Http { .. } => Framing::Chunk,
         }
     }
+}
+
+/// Where the response to forwarded requests belongs.
+#[derive(Debug, Clone)]
+pub(crate) struct ForwardPlace {
+    pub(super) from: u16,
+    pub(super) forward_id: u64,
+    pub(super) part: usize,
 }
 
 /// Response lines of one connection that are not sent yet.

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use weir_adapter::decision::{
-    ClientInfo, ClientRefusal, SessionDecision, UserDecision, session_decision, user_decision,
+    ClientInfo, ClientRefusal, SessionDecision, session_decision, user_decision,
 };
 use weir_adapter::{AdapterOutcome, OpenSession, WhileDown};
 use weir_fanout::SessionKey;
-use weir_identity::ari::{AdapterRequest, Parameter};
+use weir_identity::ari::AdapterRequest;
 use weir_identity::audit::{AuditEvent, AuditOutcome};
-use weir_net::server::ConnId;
 use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::{CreateSession, ToBoundedStatic as _};
 
 use super::limits::bandwidth;
+use super::state::{NewSession, PendingCreate};
 use crate::adapter::{AdapterCall, AdapterEvent};
 use crate::shard::clients::Clients;
 use crate::shard::credentials::Client;
@@ -34,32 +34,6 @@ const DECISION_MS_MAX: u64 = 120_000;
 const REASON: &str = "adapter";
 /// Text at the end of a session whose time to live has ended. SDKs create a new one at once.
 const TOO_OLD: &str = "the session is too old";
-
-/// A session without a stream connection.
-struct NewSession {
-    key: SessionKey,
-    id: String,
-    /// Its first lines.
-    lines: Vec<u8>,
-}
-
-/// A session that waits for a decision.
-pub(super) struct PendingCreate {
-    conn: ConnId,
-    /// `false` after the client has closed its connection.
-    pub(super) is_open: bool,
-    transport: RequestTransport,
-    create: CreateSession<'static>,
-    client: Client,
-    info: ClientInfo,
-    context: Vec<Parameter>,
-    /// Response lines before those of the session.
-    before: Vec<u8>,
-    user: Option<UserDecision>,
-    /// The session without a stream connection.
-    session: Option<NewSession>,
-    conflicts: u32,
-}
 
 impl Shard {
     /// Asks the adapter about the user of a new session.

@@ -6,19 +6,11 @@ use weir_identity::ari::AdapterRequest;
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::server::SequenceId;
 
+use super::state::AdapterMessage;
 use crate::adapter::AdapterCall;
-use crate::messages::{InFlight, MessageOutcome};
+use crate::messages::MessageOutcome;
 use crate::shard::clients::Clients;
-use crate::shard::messages::PendingMessage;
 use crate::shard::wire::Wire;
-
-/// A message whose turn has come.
-#[derive(Debug)]
-pub(in crate::shard) struct AdapterMessage {
-    pub(in crate::shard) pending: PendingMessage,
-    pub(in crate::shard) share: InFlight,
-    pub(in crate::shard) text: Box<str>,
-}
 
 impl Clients {
     /// Sends a message to the adapter, after those before it in its sequence.

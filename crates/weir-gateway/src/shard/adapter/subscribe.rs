@@ -6,41 +6,21 @@ use weir_adapter::decision::{
 use weir_adapter::{AdapterOutcome, WhileDown};
 use weir_fanout::SessionKey;
 use weir_identity::ari::{AdapterMethod, AdapterRequest, TableInfo};
-use weir_net::server::ConnId;
 use weir_tlcp::codes::{ControlCode, SessionCode};
 use weir_tlcp::request::{Add, Control, ControlOp, Request, ToBoundedStatic as _};
 use weir_tlcp::server::{write_error, write_reqerr};
 
 use super::limits::{requested, restrict};
+use super::state::{PendingAdd, ResponseReceiver};
 use crate::adapter::AdapterCall;
 use crate::admission::AdmissionLimit;
 use crate::error::SubscriptionError;
 use crate::shard::clients::{Clients, TEXT_PER_ITEM};
 use crate::shard::control_requests::acknowledge;
-use crate::shard::event::ForwardPlace;
 use crate::shard::resolve::{DEFAULT_ADAPTER, resolve};
 use crate::shard::responses::{RequestTransport, ResponseBatch};
 use crate::shard::state::Shard;
 use crate::shard::wire::Wire;
-
-/// A subscription that waits for a decision.
-pub(super) struct PendingAdd {
-    session: SessionKey,
-    add: Add<'static>,
-    request_id: Option<Box<str>>,
-    ack: bool,
-    receiver: ResponseReceiver,
-    flow: SubscriptionFlow,
-    /// The client has the response already, and wants no subscription.
-    is_cancelled: bool,
-}
-
-/// Where the response goes.
-enum ResponseReceiver {
-    /// A WebSocket.
-    Connection(ConnId),
-    Forward(ForwardPlace),
-}
 
 impl Shard {
     /// Returns `true` if the response to a request has to wait, so that the request must be treated

@@ -199,7 +199,7 @@ impl Wire for ScriptedWire {
     }
 }
 
-/// What decides about clients.
+/// Rules and adapters that decide about clients.
 type Policies = (
     Option<Arc<Authenticator>>,
     Option<Arc<Messages>>,

@@ -1,61 +1,21 @@
-//! The remote Metadata Adapter: how its outcomes and notifications reach the shards.
+//! How outcomes and notifications of the remote adapter reach the shards.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use weir_adapter::{
-    AdapterConfig, AdapterError, AdapterOutcome, AdapterPort, AdapterServer, AdapterSink,
-    NotificationTicket, ServerOptions, Unavailable,
+    AdapterConfig, AdapterError, AdapterOutcome, AdapterServer, AdapterSink, NotificationTicket,
+    ServerOptions,
 };
-use weir_identity::ari::{AdapterMethod, AdapterNotification, Parameter};
+use weir_identity::ari::{AdapterNotification, Parameter};
 use weir_net::MailboxSender;
 use weir_tlcp::server::SessionId;
 
+use super::calls::{AdapterEvent, AdapterToken};
 use crate::shard::ShardEvent;
 
 /// Maximum wait for a shard's inbox. Replies are not read meanwhile.
 const POST_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Request of a shard.
-#[derive(Debug)]
-pub(crate) struct AdapterToken {
-    pub(crate) shard: u16,
-    pub(crate) call: AdapterCall,
-}
-
-/// Number that the shard has given to what the request is about.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum AdapterCall {
-    /// The user of a request for a session.
-    User(u64),
-    /// A new session.
-    Session(u64),
-    /// A new subscription.
-    Subscription(u64, AdapterMethod),
-    /// A client message.
-    Message(usize),
-}
-
-/// Event for a shard.
-#[derive(Debug)]
-pub(crate) enum AdapterEvent {
-    Complete(AdapterCall, AdapterOutcome),
-    Notified(NotificationTicket, AdapterNotification),
-    /// Another session with this ID must end for a new one of the same user.
-    Conflict(String),
-}
-
-/// Means to send requests.
-pub(crate) type Adapter = Arc<dyn AdapterPort<AdapterToken>>;
-
-/// The adapter, as shards use it.
-#[derive(Debug, Clone)]
-pub(crate) struct AdapterAccess {
-    pub(crate) port: Adapter,
-    pub(crate) unavailable: Unavailable,
-    /// Neither tokens nor certificates are configured: the adapter alone identifies clients.
-    pub(crate) identifies: bool,
-}
 
 /// Inboxes of the shards, once they exist.
 pub(crate) type ShardInboxes = Arc<OnceLock<Vec<MailboxSender<ShardEvent>>>>;
