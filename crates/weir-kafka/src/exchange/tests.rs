@@ -296,7 +296,11 @@ fn refused_connection_says_that_no_broker_responds() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
     drop(listener);
-    let security = Arc::new(BrokerSecurity::default());
+    let security = Security {
+        tls: None,
+        sasl: None,
+    };
+    let security = Arc::new(BrokerSecurity::new(&security).expect("valid"));
     let connected = BrokerStream::connect(&security, ("127.0.0.1", port), Duration::from_secs(5));
     let error = connected.map(|_| ()).expect_err("nothing listens there");
     let expected = format!("no broker responds at 127.0.0.1:{port} (connection refused)");

@@ -17,6 +17,8 @@ use crate::signal::{self, SignalPipe};
 
 /// Interval at which a server is checked before it is ready. Afterwards only signals matter.
 const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Time for a usual start, after which a server that is not ready logs the reasons.
+const FIRST_ERROR_LOG_DELAY: Duration = Duration::from_secs(2);
 /// Interval at which a server that is not ready logs the reasons.
 const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -70,7 +72,7 @@ pub(super) fn run(
     ready_file: Option<&Path>,
 ) -> Result<Exit, Failure> {
     let mut was_ready = false;
-    let mut errors_logged = Instant::now();
+    let mut errors_due = Instant::now() + FIRST_ERROR_LOG_DELAY;
     while !signals.stop.load(Ordering::Relaxed) {
         if !was_ready && server.is_ready() {
             was_ready = true;
@@ -82,8 +84,8 @@ pub(super) fn run(
         if signals.reload.swap(false, Ordering::Relaxed) {
             server.reload_files();
         }
-        if errors_logged.elapsed() >= ERROR_LOG_INTERVAL {
-            errors_logged = Instant::now();
+        if Instant::now() >= errors_due {
+            errors_due = Instant::now() + ERROR_LOG_INTERVAL;
             server.log_unready();
         }
         let pause = match was_ready {
