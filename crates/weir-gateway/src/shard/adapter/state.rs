@@ -1,4 +1,4 @@
-//! What a shard stores about the remote adapter.
+//! State of the remote adapter in a shard: accepted sessions and waiting requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
