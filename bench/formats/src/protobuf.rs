@@ -113,8 +113,8 @@ fn check(descriptor: &MessageDescriptor, bytes: &[u8]) {
         let schema = ProtobufSchema::from_descriptor_set(SET).expect("a valid set");
         schema.message(NAME).expect("its message")
     });
-    // That library rejects fields of another wire type, which count as unknown in Java, except those
-    // of maps, which it decodes.
+    // That library rejects fields of another wire type, which count as unknown in Java, except
+    // those of maps, which it decodes.
     if !has_framed_maps(descriptor, bytes) {
         return;
     }
