@@ -181,7 +181,7 @@ mod tests {
         ))
     }
 
-    /// The columns of the releases are answers of their brokers to ApiVersions.
+    /// The columns of the releases are responses of their brokers to ApiVersions.
     #[test]
     fn all_versions_that_brokers_offer_are_supported_or_have_a_reason() {
         let supported = SupportedVersions::new(|_| None);

@@ -7,8 +7,8 @@ use weir_wire::WireError;
 use weir_wire::cluster::TopicId;
 use weir_wire::topic_ids::metadata_response;
 
-/// The names of a cluster's topics, as far as its brokers have told them to clients or to the
-/// proxy. An id belongs to one topic forever.
+/// The names of a cluster's topics, as far as responses of its brokers contained them. An id belongs
+/// to one topic forever.
 #[derive(Debug, Default)]
 pub(crate) struct TopicNames {
     names: RwLock<HashMap<TopicId, Arc<str>>>,
@@ -17,7 +17,7 @@ pub(crate) struct TopicNames {
 impl TopicNames {
     /// Takes the names in the body of a Metadata response. When there are too many, all are dropped
     /// and requested again as needed.
-    pub(crate) fn learn(&self, body: &[u8], version: i16) -> Result<(), WireError> {
+    pub(crate) fn record(&self, body: &[u8], version: i16) -> Result<(), WireError> {
         let mut new = Vec::new();
         {
             let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
@@ -78,10 +78,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn names_are_learned_and_bounded() {
+    fn names_are_recorded_and_bounded() {
         let names = TopicNames::default();
         names
-            .learn(&metadata(&[(1, "a"), (2, "b")]), 12)
+            .record(&metadata(&[(1, "a"), (2, "b")]), 12)
             .expect("reads");
         let found = names.of([2, 3, 1].into_iter());
         let found: Vec<_> = found.iter().map(|name| name.as_deref()).collect();
@@ -93,9 +93,9 @@ pub(super) mod tests {
         let many: Vec<_> = (10..10 + NAMES_MAX as TopicId)
             .map(|id| (id, "n"))
             .collect();
-        names.learn(&metadata(&many), 12).expect("reads");
+        names.record(&metadata(&many), 12).expect("reads");
         assert_eq!(names.names.read().expect("no panic").len(), NAMES_MAX);
         assert_eq!(names.of([1, 10].into_iter()), [None, Some("n".into())]);
-        assert!(names.learn(&[0; 8], 12).is_err());
+        assert!(names.record(&[0; 8], 12).is_err());
     }
 }

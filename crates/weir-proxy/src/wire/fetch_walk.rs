@@ -19,7 +19,7 @@ pub(super) fn has_hints(key: i16, version: i16) -> bool {
 /// The position in a response.
 #[derive(Debug)]
 pub(super) struct FetchWalk {
-    part: Part,
+    part: ResponsePart,
     /// Bytes of the response from this position on.
     left: usize,
     /// Topics, partitions and aborted transactions that are not passed yet, in the response, topic
@@ -35,7 +35,7 @@ pub(super) struct FetchWalk {
 
 /// The part of the response that comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum ResponsePart {
     Head,
     Topic,
     Partition,
@@ -61,7 +61,7 @@ impl FetchWalk {
     /// Creates the walk through a response of `total` bytes with its size prefix.
     pub(super) fn new(total: usize) -> Self {
         Self {
-            part: Part::Head,
+            part: ResponsePart::Head,
             left: total,
             topics: 0,
             partitions: 0,
@@ -73,7 +73,7 @@ impl FetchWalk {
 
     /// Returns `true` after the last byte of the response.
     pub(super) fn is_done(&self) -> bool {
-        self.part == Part::End
+        self.part == ResponsePart::End
     }
 
     /// Returns the size of the records passed last.
@@ -87,17 +87,17 @@ impl FetchWalk {
     /// A response that does not match its version, or a part of more than [`PART_BYTES_MAX`] bytes.
     pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<WalkStep, WireError> {
         let mut passed = 0;
-        while self.part != Part::End {
+        while self.part != ResponsePart::End {
             let here = bytes.get(passed..).unwrap_or_default();
             let here = &here[..here.len().min(self.left)];
-            if self.part == Part::Tags {
+            if self.part == ResponsePart::Tags {
                 let left = self.left;
                 return Ok(match (passed, here.len() < left) {
                     (1.., _) => WalkStep::Forward(passed),
                     (_, true) => WalkStep::Incomplete(left),
                     (_, false) => {
                         self.pass(left)?;
-                        self.part = Part::End;
+                        self.part = ResponsePart::End;
                         WalkStep::Tags(left)
                     }
                 });
@@ -144,20 +144,20 @@ impl FetchWalk {
         let mut reader = WireReader::new(bytes);
         let mut skipped = 0;
         match self.part {
-            Part::Head => {
+            ResponsePart::Head => {
                 reader.bytes(RESPONSE_PEEK_BYTES, "header")?;
                 reader.skip_tags("header tags")?;
                 reader.bytes(4 + 2 + 4, "throttle time, error code and session id")?;
                 self.topics = count(&mut reader, "topics")?;
                 self.part = self.next_topic();
             }
-            Part::Topic => {
+            ResponsePart::Topic => {
                 reader.bytes(16, "topic id")?;
                 self.partitions = count(&mut reader, "partitions")?;
                 self.topics -= 1;
                 self.part = self.next_partition();
             }
-            Part::Partition => {
+            ResponsePart::Partition => {
                 reader.i32("partition")?;
                 let error = reader.i16("error code")?;
                 reader.bytes(3 * 8, "offsets")?;
@@ -166,57 +166,57 @@ impl FetchWalk {
                 self.is_moved |= MOVED.contains(&error);
                 self.part = self.next_aborted();
             }
-            Part::AbortedTransaction => {
+            ResponsePart::AbortedTransaction => {
                 reader.bytes(16, "aborted transaction")?;
                 reader.skip_tags("aborted transaction tags")?;
                 self.aborted -= 1;
                 self.part = self.next_aborted();
             }
-            Part::Records => {
+            ResponsePart::Records => {
                 reader.i32("preferred read replica")?;
                 skipped = reader.uvarint("records")?.saturating_sub(1) as usize;
                 self.records = skipped;
-                self.part = Part::PartitionTags;
+                self.part = ResponsePart::PartitionTags;
                 let is_last = self.topics == 0 && self.partitions == 0;
                 if is_last && !self.is_moved {
                     // Nothing that must be read follows.
-                    self.part = Part::End;
+                    self.part = ResponsePart::End;
                     let fields = bytes.len() - reader.rest().len();
                     // Invariant: records that exceed the response are an error, not forwarded.
                     return Ok(self.left.max(fields + skipped));
                 }
             }
-            Part::PartitionTags => {
+            ResponsePart::PartitionTags => {
                 reader.skip_tags("partition tags")?;
                 self.part = self.next_partition();
             }
-            Part::TopicTags => {
+            ResponsePart::TopicTags => {
                 reader.skip_tags("topic tags")?;
                 self.part = self.next_topic();
             }
-            Part::Tags | Part::End => {}
+            ResponsePart::Tags | ResponsePart::End => {}
         }
         Ok(bytes.len() - reader.rest().len() + skipped)
     }
 
-    fn next_topic(&self) -> Part {
+    fn next_topic(&self) -> ResponsePart {
         match self.topics {
-            0 => Part::Tags,
-            _ => Part::Topic,
+            0 => ResponsePart::Tags,
+            _ => ResponsePart::Topic,
         }
     }
 
-    fn next_partition(&self) -> Part {
+    fn next_partition(&self) -> ResponsePart {
         match self.partitions {
-            0 => Part::TopicTags,
-            _ => Part::Partition,
+            0 => ResponsePart::TopicTags,
+            _ => ResponsePart::Partition,
         }
     }
 
-    fn next_aborted(&self) -> Part {
+    fn next_aborted(&self) -> ResponsePart {
         match self.aborted {
-            0 => Part::Records,
-            _ => Part::AbortedTransaction,
+            0 => ResponsePart::Records,
+            _ => ResponsePart::AbortedTransaction,
         }
     }
 }

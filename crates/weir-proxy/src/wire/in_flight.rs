@@ -58,7 +58,7 @@ impl InFlightRequests {
         self.entries.len() >= limit || self.own_bytes >= OWN_BYTES_MAX
     }
 
-    /// Returns `true` if a request waits until the broker has told the names of its topics.
+    /// Returns `true` if a request waits for a response with the names of its topics.
     pub(crate) fn has_lookup(&self) -> bool {
         self.lookups > 0
     }

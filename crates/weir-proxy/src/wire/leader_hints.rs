@@ -11,7 +11,7 @@ use weir_wire::reader::WireReader;
 use super::addresses::AddressMapper;
 use super::rewrite;
 
-/// Whether new tagged fields may have another size.
+/// Permission to change the size of tagged fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resize {
     Allowed,

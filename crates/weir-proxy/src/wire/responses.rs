@@ -352,7 +352,7 @@ fn process(
         return Ok(FrameAction::InPlace);
     };
     if entry.key == METADATA {
-        learn(frame, entry.version, context).map_err(StreamError::Broker)?;
+        record_names(frame, entry.version, context).map_err(StreamError::Broker)?;
     }
     if matches!(entry.response, ResponseSource::TopicNames) {
         return Ok(FrameAction::Nothing);
@@ -383,13 +383,17 @@ fn process(
 }
 
 /// Takes the names of topics from a Metadata response, if filters may need them.
-fn learn(frame: &[u8], version: i16, context: &ResponseContext<'_>) -> Result<(), WireError> {
+fn record_names(
+    frame: &[u8],
+    version: i16,
+    context: &ResponseContext<'_>,
+) -> Result<(), WireError> {
     let filters = context.filtering.filters;
     if filters.is_empty() || version < METADATA_VERSION_MIN {
         return Ok(());
     }
     let body_at = response_body_at(frame, METADATA, version)?;
-    filters.names.learn(&frame[body_at..], version)
+    filters.names.record(&frame[body_at..], version)
 }
 
 fn addresses(

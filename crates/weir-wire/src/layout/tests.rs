@@ -198,7 +198,8 @@ proptest! {
         edits.replace(layout.topic_count.clone(), |out| put_length(out, flexible, count));
         let end = layout.topics_end;
         let rows = [row.clone(), row.clone()];
-        edits.replace(end..end, |out| put_topic_errors(out, version, key("new", version).as_bytes(), &rows));
+        let name = key("new", version);
+        edits.replace(end..end, |out| put_topic_errors(out, version, name.as_bytes(), &rows));
         let mut out = Vec::new();
         edits.apply(&bytes, &mut out);
         let mut bytes = Bytes::from(out);

@@ -21,7 +21,7 @@ const PRODUCE_VERSION: i16 = 13;
 fn knowing(toml: &str) -> FilterChain {
     let filters = filters(toml);
     let topics = metadata(&[(LOW, "low"), (OTHER, "other")]);
-    filters.names.learn(&topics, 12).expect("reads");
+    filters.names.record(&topics, 12).expect("reads");
     filters
 }
 

@@ -164,13 +164,19 @@ fn fields_have_a_limit() {
     assert!(matches!(walk.advance(&head), Err(WireError::Length { .. })));
 }
 
+/// Returns number, error code and bytes of records of partitions.
+fn partitions() -> impl Strategy<Value = (i32, i16, usize)> {
+    (
+        0_i32..9,
+        prop::sample::select(vec![0_i16, 6, 3]),
+        0_usize..99,
+    )
+}
+
 proptest! {
     #[test]
     fn walks_end_where_responses_end(
-        topics in prop::collection::vec(
-            prop::collection::vec((0_i32..9, prop::sample::select(vec![0_i16, 6, 3]), 0_usize..99), 0..4),
-            0..4,
-        ),
+        topics in prop::collection::vec(prop::collection::vec(partitions(), 0..4), 0..4),
         pieces in prop::collection::vec(1_usize..90, 1..9),
     ) {
         let topics: Vec<Vec<_>> = topics
