@@ -7,8 +7,8 @@ use weir_wire::WireError;
 use weir_wire::cluster::TopicId;
 use weir_wire::topic_ids::metadata_response;
 
-/// The names of a cluster's topics, as far as responses of its brokers contained them. An id belongs
-/// to one topic forever.
+/// The names of a cluster's topics, as far as responses of its brokers contained them. An id
+/// belongs to one topic forever.
 #[derive(Debug, Default)]
 pub(crate) struct TopicNames {
     names: RwLock<HashMap<TopicId, Arc<str>>>,
