@@ -22,7 +22,10 @@ mod proxy;
 mod resolve;
 mod versions;
 mod virtual_cluster;
+#[cfg(not(fuzzing))]
 mod wire;
+#[cfg(fuzzing)]
+pub mod wire;
 
 pub use broker_registry::BrokerInfo;
 pub use config::{CliOverrides, ProxyConfig};

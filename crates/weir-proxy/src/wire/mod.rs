@@ -8,6 +8,12 @@ mod features;
 mod fetch_walk;
 mod filtering;
 mod frame;
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(
+    not(fuzzing),
+    expect(unreachable_pub, reason = "reachable for fuzz targets only")
+)]
+pub mod fuzz;
 mod headers;
 mod in_flight;
 mod leader_hints;
