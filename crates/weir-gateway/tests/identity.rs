@@ -105,6 +105,16 @@ fn tokens_of_provider_select_records() {
     assert_eq!(anna.line(), "U,1,1,for anna");
     assert_eq!(bob.line(), "U,1,1,for bob");
 
+    // A session cannot be replaced by a client of another user.
+    let mut victim = Client::connect(&gateway);
+    let line = create(&mut victim, &anna_token);
+    let id = line.split(',').nth(1).expect("a session ID").to_owned();
+    let bob_token = signer.token(r#"{"sub":"bob","accounts":"B1"}"#);
+    let replacing = format!("{bob_token}&LS_old_session={id}");
+    let line = create(&mut Client::connect(&gateway), &replacing);
+    assert!(line.starts_with("CONOK,"), "{line}");
+    assert_eq!(add(&mut victim, 1, "A2"), "SUBOK,1,1,1");
+
     let refused = "CONERR,1,User or password refused";
     for token in ["", "x.y.z", &Signer::new("k1", now_s() + 60).token("{}")] {
         let line = create(&mut Client::connect(&gateway), token);
@@ -153,6 +163,7 @@ fn tokens_of_provider_select_records() {
         ("subscribe", "allow", "ltest-[key=A1]"),
         ("subscribe", "deny", r#""code":-2"#),
         ("revoke", "allow", r#""user":"bob""#),
+        ("end", "deny", r#""reason":"foreign_session""#),
     ] {
         let start = format!(r#""event":"{event}","outcome":"{outcome}""#);
         let found = audit

@@ -1,6 +1,7 @@
 //! The life cycle of sessions: lines on their streams, ends of streams, and timeouts.
 
 use weir_fanout::{QueuePolicy, SessionKey};
+use weir_identity::audit::{AuditEvent, AuditOutcome};
 use weir_identity::token::VerifiedToken;
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -151,7 +152,8 @@ impl Clients {
     ) {
         if let Some(key) = self.sessions.find(old) {
             if self.is_foreign(key, by.map(|client| &*client.identity)) {
-                return;
+                let denied = (AuditEvent::End, AuditOutcome::Deny);
+                return self.audit_reason(wire, key, denied, Some("foreign_session"));
             }
             let session = Truncated(old);
             limited!(debug, "session replaced", %session, "client replaced its session");

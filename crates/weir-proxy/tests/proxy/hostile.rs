@@ -17,8 +17,8 @@ fn invalid_requests_close_the_connection() {
         // A TLS record.
         vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0],
         // Unsupported APIs and versions.
-        request(1, 16, 1, &[0; 40]),
-        request(55, 2, 1, &[0; 40]),
+        request(1, 19, 1, &[0; 40]),
+        request(55, 3, 1, &[0; 40]),
         request(58, 0, 1, &[0; 40]),
         request(20_000, 0, 1, &[0; 40]),
         request(3, 14, 1, &[0; 40]),
