@@ -19,24 +19,24 @@ use weir_net::watchdog::WatchdogConfig;
 
 use crate::admission::Origins;
 pub use crate::admission::PerAddress;
-use crate::cluster::{ClientProperties, Cluster, KafkaTable};
 use crate::compression::CompressionConfig;
 use crate::config_files::{missing_files, missing_log_file, unusable_schemas};
-use crate::connection::KafkaConnection;
 use crate::diffs::{DiffConfig, RawDiffs};
 use crate::error::{GatewayError, InvalidConfig, in_file};
 use crate::exposure::exposures;
-use crate::ingest::{StoreConfig, StoredRecords};
 use crate::lightstreamer_conf;
 pub use crate::limits::GatewayLimits;
 use crate::messages::{MessageConfig, MessageLimits};
-use crate::schemas::{ConnectionRegistry, SchemaRegistryConfig};
 use crate::shared_revocations;
 pub use crate::simulator::SimulatorConfig;
 use crate::tls::{TlsConfig, TlsFiles};
 pub use weir_access::audit::AuditConfig;
 use weir_access::audit::RawAudit;
 use weir_access::{AccessConfig, RawAccess};
+use weir_ingest::KafkaConnection;
+use weir_ingest::schemas::{ConnectionRegistry, SchemaRegistryConfig};
+use weir_ingest::{ClientProperties, Cluster, KafkaTable};
+use weir_ingest::{StoreConfig, StoredRecords};
 
 /// Remark on an adapter that gets passwords over a network.
 const EXPOSED_ADAPTER: &str = "[adapter] sends passwords of clients over a network without TLS: \
@@ -304,7 +304,7 @@ impl GatewayConfig {
             note(Severity::Warning, file, line, text)
         }));
         let kafka = raw.kafka.check_names(&names);
-        kafka.map_err(|error| error.in_file(file.display()))?;
+        kafka.map_err(|error| InvalidConfig::from(error).in_file(file.display()))?;
         let parts = connections.iter().zip(&clusters);
         let usable = parts.map(|(one, cluster)| (&*one.name, one.enabled, &cluster.kafka));
         let usable: Vec<_> = usable.collect();

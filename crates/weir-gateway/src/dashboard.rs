@@ -6,10 +6,10 @@ use weir_net::admin::dashboard::{
 };
 
 use crate::admission::AdmissionLimit;
-use crate::counters::UNKNOWN;
 use crate::latency::AgeHistogram;
 use crate::metrics::MetricSources;
 use crate::tls::TlsFiles;
+use weir_ingest::UNKNOWN;
 
 /// Columns from shard metrics. Counters are shown as increase per second.
 const SHARDS: [(&str, &str); 25] = [

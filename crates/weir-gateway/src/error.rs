@@ -121,8 +121,8 @@ pub(crate) enum InvalidConfig {
     Tls(#[from] weir_net::tls::TlsFilesError),
     #[error("tls.listen = {0} is also listen: leave it out for TLS only")]
     SameListen(SocketAddr),
-    #[error("kafka.connection.{name}: no such connection; connections: {known}")]
-    NoKafkaConnection { name: String, known: String },
+    #[error(transparent)]
+    NoKafkaConnection(#[from] weir_ingest::UnknownConnection),
     #[error(
         "connections \"{one}\" and \"{other}\" use different Kerberos tickets, but a process has \
          one ticket cache: start a gateway for each principal"

@@ -26,12 +26,9 @@ use weir_tlcp::server::SessionConfig;
 use crate::adapter::{self, AdapterAccess, AdapterToken, ShardInboxes};
 use crate::admin::GatewayPages;
 use crate::admission::Admission;
-use crate::cluster::Cluster;
 use crate::config::GatewayConfig;
-use crate::connection::KafkaConnection;
 use crate::dashboard::{GatewayInfo, dashboard};
 use crate::error::{GatewayError, InvalidConfig};
-use crate::ingest::Ingest;
 use crate::limits::GatewayLimits;
 use crate::listeners::{Listeners, client_addresses};
 use crate::memory_watch;
@@ -43,6 +40,9 @@ use crate::shard::{ACTIVITIES, Placement, Shard, ShardContext, ShardEvent};
 use crate::shared_revocations::{self, SharedRevocations};
 use weir_access::Authenticator;
 use weir_access::audit::AuditLog;
+use weir_ingest::Cluster;
+use weir_ingest::Ingest;
+use weir_ingest::KafkaConnection;
 
 /// Capacity of a shard's inbox in events. At 16 bytes and a shared record per event the inbox is
 /// small. When it is full, ingest waits and the records stay in Kafka.

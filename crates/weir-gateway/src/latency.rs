@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::counters::add;
+use weir_ingest::add;
 
 /// Below this number, each millisecond has its own bucket.
 const LINEAR: u64 = 16;

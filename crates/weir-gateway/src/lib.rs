@@ -1,28 +1,22 @@
 //! The gateway turns records of Kafka topics into updates of items and sends them to the subscribed
 //! sessions.
 //!
-//! Threads: one per shard (an event loop with its own clients), one per Kafka connection (ingest
-//! and mapping), one for administration. They share no mutable data: ingest threads post updates to
-//! the interested shards, and shards send their interests to the ingest threads.
+//! Threads: one per shard (an event loop with its own clients), one or more per Kafka connection
+//! (`weir-ingest`), one for administration. They share no mutable data: ingest threads post updates
+//! to the interested shards, and shards send their interests to the ingest threads.
 
 mod adapter;
 mod admin;
 mod admission;
 mod bounds;
-mod class_name;
-mod class_routes;
-mod cluster;
 pub mod compression;
 pub mod config;
 mod config_files;
-mod connection;
-mod counters;
 mod dashboard;
 pub mod diffs;
 mod error;
 mod exposure;
 mod gateway;
-mod ingest;
 mod latency;
 mod lightstreamer_conf;
 mod limits;
@@ -32,8 +26,6 @@ mod messages;
 mod metrics;
 mod operators;
 mod overload;
-mod routing;
-pub mod schemas;
 mod session_handles;
 mod shard;
 mod shared_revocations;
@@ -41,9 +33,9 @@ mod simulator;
 pub mod tls;
 mod trace;
 
-pub use cluster::{ClientProperties, Cluster};
 pub use config::{GatewayConfig, GatewayLimits};
 pub use error::GatewayError;
 pub use gateway::Gateway;
 pub use listeners::client_addresses;
 pub use messages::{MessageConfig, MessageLimits};
+pub use weir_ingest::{ClientProperties, Cluster, schemas};

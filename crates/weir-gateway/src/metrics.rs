@@ -20,12 +20,12 @@ use weir_net::server::IoCounters;
 use weir_net::watchdog::Heartbeat;
 
 use crate::admission::Admission;
-use crate::connection::KafkaConnection;
 use crate::latency::DeliveryAges;
 use crate::messages::Messages;
 use crate::shard::WriterCounters;
 use crate::tls::TlsFiles;
 use weir_access::audit::AuditLog;
+use weir_ingest::KafkaConnection;
 
 pub(crate) use self::scrape::{MetricSources, registry};
 

@@ -16,9 +16,9 @@ use weir_kafka::{
 };
 use weir_net::limited;
 
-use crate::connection::KafkaConnection;
 use crate::error::InvalidConfig;
 use crate::trace::unix_ms;
+use weir_ingest::KafkaConnection;
 
 /// Time for brokers to acknowledge a record.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);

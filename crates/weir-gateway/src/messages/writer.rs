@@ -13,7 +13,7 @@ use weir_kafka::{
 use weir_net::limited;
 
 use super::service::{MessageQueue, Messages, OutgoingMessage};
-use crate::connection::KafkaConnection;
+use weir_ingest::KafkaConnection;
 
 /// Time between two checks whether the gateway stops.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);

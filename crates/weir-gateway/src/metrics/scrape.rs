@@ -20,13 +20,13 @@ use super::{
 };
 use crate::adapter::Adapter;
 use crate::admission::{Admission, AdmissionLimit};
-use crate::connection::KafkaConnection;
-use crate::counters::UNKNOWN;
 use crate::latency::AgeHistogram;
 use crate::messages::Messages;
 use crate::tls::TlsFiles;
 use weir_access::Authenticator;
 use weir_access::audit::AuditLog;
+use weir_ingest::KafkaConnection;
+use weir_ingest::UNKNOWN;
 
 #[derive(Debug, Clone)]
 pub(crate) struct MetricSources {

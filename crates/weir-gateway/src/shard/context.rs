@@ -12,13 +12,13 @@ use crate::adapter::{AdapterAccess, ShardInboxes};
 use crate::admission::Admission;
 use crate::compression::CompressionConfig;
 use crate::config::UnknownNames;
-use crate::connection::KafkaConnection;
 use crate::limits::GatewayLimits;
 use crate::messages::Messages;
 use crate::session_handles::SessionHandles;
 use crate::simulator::{self, SimulatorConfig};
 use weir_access::Authenticator;
 use weir_access::audit::AuditLog;
+use weir_ingest::KafkaConnection;
 
 #[derive(Debug)]
 pub(crate) struct ShardContext {

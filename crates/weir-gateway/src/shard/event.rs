@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use weir_adapter::ClientHead;
-use weir_fanout::{HistoryBackfill, ItemKey, RowBackfill};
 use weir_identity::UserIdentity;
-use weir_mapping::{FieldSet, FrozenValues};
+use weir_ingest::ItemEvent;
 use weir_net::server::Detached;
 use weir_tlcp::request::{BindSession, CreateSession, Request, SessionRef};
 
@@ -19,30 +18,8 @@ use weir_access::{AccessChange, ConnectionCredentials};
 /// Event posted to a shard by an ingest worker, another shard or the main thread.
 #[derive(Debug)]
 pub(crate) enum ShardEvent {
-    Update {
-        item: ItemKey,
-        update: Arc<FrozenValues>,
-        /// Fields that were extracted. Other fields are absent, even if the record has them.
-        fields: Arc<FieldSet>,
-        /// Time of the record in milliseconds since 1970; -1 if unknown.
-        record_ms: i64,
-    },
-    /// Current values of an item in which the shard has a new interest, or an interest in more
-    /// fields.
-    Backfill {
-        item: ItemKey,
-        update: Arc<FrozenValues>,
-        fields: Arc<FieldSet>,
-    },
-    /// Rows of an item that one worker had stored before the shard's interest began.
-    RowBackfill(Box<RowBackfill>),
-    /// Last updates of an item that one worker had stored before the shard's interest began.
-    HistoryBackfill(Box<HistoryBackfill>),
-    /// End of an item's snapshot: its values, rows and updates are obsolete.
-    Clear(ItemKey),
-    ForceUnsubscribe {
-        connection: u16,
-    },
+    /// Event of an item.
+    Item(ItemEvent),
     /// Connection that becomes the stream connection of a session of this shard.
     Handover(Box<(HandoverRequest, Detached)>),
     /// Requests for sessions of this shard that another shard received.
@@ -69,6 +46,12 @@ pub(crate) enum ShardEvent {
         spread_ms: u64,
         within_ms: u64,
     },
+}
+
+impl From<ItemEvent> for ShardEvent {
+    fn from(event: ItemEvent) -> Self {
+        Self::Item(event)
+    }
 }
 
 #[derive(Debug)]

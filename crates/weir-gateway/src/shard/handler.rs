@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use weir_fanout::SessionKey;
+use weir_ingest::ItemEvent;
 use weir_net::http1::HttpRequest;
 use weir_net::limited;
 use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHandler, ServerIo};
@@ -98,33 +99,8 @@ impl ServerHandler for Shard {
     }
 
     fn on_posted(&mut self, io: &mut ServerIo, event: ShardEvent) {
-        let clients = &mut self.clients;
         match event {
-            ShardEvent::Update {
-                item,
-                update,
-                fields,
-                record_ms,
-            } => {
-                let deliveries = clients.fan_out(io, item, update, &fields);
-                if let Some(tracer) = &mut self.tracer {
-                    tracer.note_update(clients, item, record_ms, deliveries);
-                }
-                if self.ages.note(record_ms, deliveries) {
-                    self.count_ages();
-                }
-            }
-            ShardEvent::Backfill {
-                item,
-                update,
-                fields,
-            } => clients.backfill(io, item, update, &fields),
-            ShardEvent::RowBackfill(backfill) => clients.backfill_rows(io, &backfill),
-            ShardEvent::HistoryBackfill(backfill) => clients.backfill_history(io, *backfill),
-            ShardEvent::Clear(item) => clients.clear(io, item),
-            ShardEvent::ForceUnsubscribe { connection } => {
-                clients.force_unsubscribe(io, connection)
-            }
+            ShardEvent::Item(event) => self.on_item_event(io, event),
             ShardEvent::Handover(handover) => self.accept_handover(io, handover.0, handover.1),
             ShardEvent::Requests(requests) => {
                 self.forwarding.incoming.push_back(*requests);
@@ -136,7 +112,7 @@ impl ServerHandler for Shard {
                 self.clients.discard_replaced(io, &id, by.as_deref());
             }
             ShardEvent::Access(change) => self.access_changed(io, change),
-            ShardEvent::Replaced(key) => clients.end_replaced(io, key),
+            ShardEvent::Replaced(key) => self.clients.end_replaced(io, key),
             ShardEvent::Adapter(event) => self.adapter_event(io, *event),
             ShardEvent::Visit(visit) => self.visit(io, *visit),
             ShardEvent::Drain {
@@ -171,6 +147,37 @@ impl ServerHandler for Shard {
             if io.connections() == 0 {
                 io.stop();
             }
+        }
+    }
+}
+
+impl Shard {
+    fn on_item_event(&mut self, io: &mut ServerIo, event: ItemEvent) {
+        let clients = &mut self.clients;
+        match event {
+            ItemEvent::Update {
+                item,
+                update,
+                fields,
+                record_ms,
+            } => {
+                let deliveries = clients.fan_out(io, item, update, &fields);
+                if let Some(tracer) = &mut self.tracer {
+                    tracer.note_update(clients, item, record_ms, deliveries);
+                }
+                if self.ages.note(record_ms, deliveries) {
+                    self.count_ages();
+                }
+            }
+            ItemEvent::Backfill {
+                item,
+                update,
+                fields,
+            } => clients.backfill(io, item, update, &fields),
+            ItemEvent::RowBackfill(backfill) => clients.backfill_rows(io, &backfill),
+            ItemEvent::HistoryBackfill(backfill) => clients.backfill_history(io, *backfill),
+            ItemEvent::Clear(item) => clients.clear(io, item),
+            ItemEvent::ForceUnsubscribe { connection } => clients.force_unsubscribe(io, connection),
         }
     }
 }

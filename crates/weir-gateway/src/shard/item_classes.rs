@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashSet};
 use weir_fanout::{InterestChange, ItemName};
 
-use crate::class_name::ClassName;
+use weir_ingest::ClassName;
 
 /// Names of classes by the name that clients subscribe. Items without classes are not listed.
 #[derive(Debug, Default)]

@@ -15,8 +15,8 @@ use super::state::Shard;
 use super::subscribe::lower;
 use super::timers::KEYS_TIMEOUT;
 use super::wire::Wire;
-use crate::class_name::{ClassName, item_of};
 use weir_access::{AuthFailure, SubscriptionAccess};
+use weir_ingest::{ClassName, item_of};
 
 /// Sequence of the messages that renew a token.
 const SEQUENCE: &str = "weir_auth";

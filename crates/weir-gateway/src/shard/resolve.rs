@@ -16,8 +16,8 @@ use weir_tlcp::request::{Add, Mode};
 use super::context::ShardContext;
 use crate::admission::AdmissionLimit;
 use crate::config::UnknownNames;
-use crate::connection::KafkaConnection;
 use crate::error::SubscriptionError;
+use weir_ingest::KafkaConnection;
 
 /// Data adapter name of a request without one.
 pub(super) const DEFAULT_ADAPTER: &str = "DEFAULT";

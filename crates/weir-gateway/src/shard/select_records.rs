@@ -9,8 +9,8 @@ use super::admission::over_limit;
 use super::clients::Clients;
 use super::context::ShardContext;
 use crate::admission::AdmissionLimit;
-use crate::class_name::{ClassName, item_of};
 use crate::error::SubscriptionError;
+use weir_ingest::{ClassName, item_of};
 
 impl Clients {
     /// Replaces the items of which a client may see a class of records only, and checks the limits

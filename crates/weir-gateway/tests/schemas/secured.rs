@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use serde_json::json;
-use weir_gateway::schemas::ConnectionRegistry;
+use weir_ingest::schemas::ConnectionRegistry;
 use weir_lab::RegistrySecurity;
 use weir_lab::security::SecurityFiles;
 

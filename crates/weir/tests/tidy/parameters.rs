@@ -95,7 +95,7 @@ const TESTS: &[(&str, &str, &[&str])] = &[
         &["record.extraction.error.strategy"],
     ),
     (
-        "weir-gateway/src/cluster.rs",
+        "weir-ingest/src/cluster.rs",
         "consumer_parameters_reach_the_client",
         &[
             "record.consume.with.max.poll.records",

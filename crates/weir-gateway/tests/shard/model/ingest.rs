@@ -10,8 +10,8 @@ use weir_mapping::{FieldSet, FieldValues, ItemNames, RecordView};
 use super::values::{FIELDS, HISTORY, ITEMS, ModelRow, WORKERS, as_row};
 use super::{TestEnv, rows};
 use crate::limits::GatewayLimits;
-use crate::shard::ShardEvent;
 use crate::shard::wire::Wire;
+use weir_ingest::ItemEvent;
 
 impl TestEnv {
     /// Adds another shard with an interest in all fields and rows of all items.
@@ -57,7 +57,7 @@ impl TestEnv {
             return;
         };
         let row = as_row(&update);
-        let event = ShardEvent::Backfill {
+        let event = ItemEvent::Backfill {
             item: *item,
             update,
             fields,
@@ -69,7 +69,7 @@ impl TestEnv {
     pub(super) fn send_past(&mut self, worker: usize, interest: &Interest) {
         for event in self.tables[worker].backfill_events(interest) {
             let item = number(&interest.name);
-            if let ShardEvent::HistoryBackfill(backfill) = &event {
+            if let ItemEvent::HistoryBackfill(backfill) = &event {
                 let records = self.records[worker][item].iter();
                 assert_eq!(backfill.updates.len(), records.len());
                 for (update, record) in backfill.updates.iter().zip(records) {
@@ -129,7 +129,7 @@ impl TestEnv {
         let update = Arc::new(values.freeze());
         route.store(&update, &fields, self.wire.now_ms() as i64);
         for target in route.targets.iter().filter(|target| target.shard == 0) {
-            let event = ShardEvent::Update {
+            let event = ItemEvent::Update {
                 item: target.interest.item,
                 update: Arc::clone(&update),
                 fields: Arc::clone(&fields),

@@ -37,16 +37,17 @@ use self::want::{KINDS, SubscriptionKind, SubscriptionSpec};
 use self::wire::{MemoryWire, QUEUE_BYTES};
 use super::timers::SESSION_TIMERS;
 use super::wire::Wire;
-use super::{Placement, Shard, ShardContext, ShardEvent};
+use super::{Placement, Shard, ShardContext};
 use crate::admission::{Admission, Origins};
-use crate::cluster::Cluster;
 use crate::compression::CompressionConfig;
 use crate::config::UnknownNames;
-use crate::connection::KafkaConnection;
 use crate::limits::GatewayLimits;
 use crate::metrics::ShardMetrics;
-use crate::routing::RoutingTable;
 use crate::session_handles::SessionHandles;
+use weir_ingest::Cluster;
+use weir_ingest::ItemEvent;
+use weir_ingest::KafkaConnection;
+use weir_ingest::RoutingTable;
 
 /// Small enough to be exceeded at times.
 const RECOVERY_BYTES: usize = 2_000;
@@ -72,7 +73,7 @@ struct TestEnv {
     /// Routing table per ingest worker.
     tables: [RoutingTable; WORKERS],
     /// Posted events per ingest worker.
-    events: [VecDeque<(usize, ShardEvent, ModelRow)>; WORKERS],
+    events: [VecDeque<(usize, ItemEvent, ModelRow)>; WORKERS],
     clients: Vec<ModelClient>,
     items: [Item; ITEMS],
     /// `true` if another shard has an interest in all fields, rows and last updates of all items
@@ -351,7 +352,7 @@ impl TestEnv {
             return;
         };
         match event {
-            ShardEvent::Update {
+            ItemEvent::Update {
                 item: key,
                 update,
                 fields,
@@ -364,7 +365,7 @@ impl TestEnv {
                 let (clients, wire) = (&mut self.shard.clients, &mut self.wire);
                 clients.fan_out(wire, key, update, &fields);
             }
-            ShardEvent::Backfill {
+            ItemEvent::Backfill {
                 item: key,
                 update,
                 fields,
@@ -376,7 +377,7 @@ impl TestEnv {
                 let (clients, wire) = (&mut self.shard.clients, &mut self.wire);
                 clients.backfill(wire, key, update, &fields);
             }
-            ShardEvent::RowBackfill(backfill) => {
+            ItemEvent::RowBackfill(backfill) => {
                 let known = self.shard.clients.items.get(backfill.item);
                 if known.is_some_and(|item| item.awaits_rows(backfill.generation)) {
                     self.note_rows(item, &backfill);
@@ -384,7 +385,7 @@ impl TestEnv {
                 let (clients, wire) = (&mut self.shard.clients, &mut self.wire);
                 clients.backfill_rows(wire, &backfill);
             }
-            ShardEvent::HistoryBackfill(backfill) => {
+            ItemEvent::HistoryBackfill(backfill) => {
                 let known = self.shard.clients.items.get(backfill.item);
                 if known.is_some_and(|item| item.awaits_history(backfill.generation)) {
                     self.note_history(item, &backfill);

@@ -22,10 +22,10 @@ use weir_tlcp::server::SessionConfig;
 use super::timers::{ADAPTER_TIMER, DRAIN_STEP, END_POLLS, KEYS_TIMEOUT};
 use super::wire::Wire;
 use super::{Placement, Shard, ShardContext, http};
-use crate::cluster::Cluster;
-use crate::connection::KafkaConnection;
 use crate::limits::GatewayLimits;
 use crate::messages::Messages;
+use weir_ingest::Cluster;
+use weir_ingest::KafkaConnection;
 use weir_net::memory::MemoryUse;
 
 use super::clients::ITEMS_PER_ITERATION;

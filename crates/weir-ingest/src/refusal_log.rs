@@ -7,7 +7,7 @@ use weir_kafka::SourceStatus;
 
 /// Causes that were reported, with their latest report.
 #[derive(Debug, Default)]
-pub(super) struct RefusalLog {
+pub(crate) struct RefusalLog {
     login: Cause,
     tls: Cause,
     is_refused: bool,
@@ -22,7 +22,7 @@ struct Cause {
 
 impl RefusalLog {
     /// Logs a new refusal, and the end of the refusals.
-    pub(super) fn report(&mut self, connection: &str, status: &SourceStatus, now: Instant) {
+    pub(crate) fn report(&mut self, connection: &str, status: &SourceStatus, now: Instant) {
         let Some(refusal) = &status.refused else {
             if std::mem::take(&mut self.is_refused) && status.ready {
                 tracing::info!(connection, "brokers accept the connection again");

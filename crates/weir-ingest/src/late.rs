@@ -8,30 +8,30 @@ use foldhash::fast::FixedState;
 use foldhash::{HashMap, HashMapExt};
 
 /// Time after the first read from stored offsets in which subscriptions count as late.
-pub(super) const WINDOW: Duration = Duration::from_secs(60);
+pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 /// Maximum number of items whose records are counted, per worker.
 const ITEMS_MAX: usize = 1 << 16;
 
 /// Record counts by hash of the item name.
 #[derive(Debug)]
-pub(super) struct PassedRecords {
+pub(crate) struct PassedRecords {
     items: HashMap<u64, u32>,
     ends: Instant,
 }
 
 impl PassedRecords {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             items: HashMap::new(),
             ends: now + WINDOW,
         }
     }
 
-    pub(super) fn has_ended(&self, now: Instant) -> bool {
+    pub(crate) fn has_ended(&self, now: Instant) -> bool {
         now >= self.ends
     }
 
-    pub(super) fn note(&mut self, name: &str) {
+    pub(crate) fn note(&mut self, name: &str) {
         let has_room = self.items.len() < ITEMS_MAX;
         let hash = FixedState::default().hash_one(name);
         match self.items.get_mut(&hash) {
@@ -43,7 +43,7 @@ impl PassedRecords {
         }
     }
 
-    pub(super) fn get(&self, name: &str) -> u64 {
+    pub(crate) fn get(&self, name: &str) -> u64 {
         let hash = FixedState::default().hash_one(name);
         self.items.get(&hash).copied().map_or(0, u64::from)
     }

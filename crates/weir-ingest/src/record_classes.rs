@@ -13,7 +13,7 @@ use crate::connection::KafkaConnection;
 use crate::routing::RoutingTable;
 
 /// Expressions of a connection, and the classes of its current record.
-pub(super) struct RecordClasses {
+pub(crate) struct RecordClasses {
     selections: Vec<RecordSelection>,
     values: FilterValues,
     snapshot_events: Option<SnapshotEvents>,
@@ -24,7 +24,7 @@ pub(super) struct RecordClasses {
 
 impl RecordClasses {
     /// Returns the expressions of a connection; `None` if there are none.
-    pub(super) fn of(connection: &KafkaConnection) -> Option<Self> {
+    pub(crate) fn of(connection: &KafkaConnection) -> Option<Self> {
         let selections = &connection.record_selections;
         (!selections.is_empty()).then(|| Self {
             selections: selections.clone(),
@@ -37,7 +37,7 @@ impl RecordClasses {
 
     /// Finds the classes of a record with these items. Those without interest are found if
     /// `all` is `true`.
-    pub(super) fn find(
+    pub(crate) fn find(
         &mut self,
         record: &RecordView<'_>,
         names: &ItemNames,
@@ -110,12 +110,12 @@ impl RecordClasses {
     }
 
     /// Returns the classes that shards are interested in.
-    pub(super) fn routed(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn routed(&self) -> impl Iterator<Item = &str> {
         self.routed.iter().map(|name| &**name)
     }
 
     /// Returns the classes of one value, with or without interest, if all were to be found.
-    pub(super) fn stored(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &str> {
         let (text, ends) = &self.stored;
         let mut start = 0;
         ends.iter()

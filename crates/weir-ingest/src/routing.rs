@@ -15,19 +15,24 @@ use weir_fanout::{
 use weir_mapping::{FieldSet, FrozenValues};
 
 use crate::class_routes::{ClassRoutes, ItemClasses};
-use crate::shard::ShardEvent;
+use crate::item_event::ItemEvent;
 
+/// Shard that is interested in an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UpdateTarget {
-    pub(crate) shard: u16,
-    pub(crate) interest: ItemInterest,
+pub struct UpdateTarget {
+    /// Index of the shard.
+    pub shard: u16,
+    /// Fields, rows and updates that the shard needs.
+    pub interest: ItemInterest,
 }
 
+/// The shards that are interested in an item, and its last values for later ones.
 #[derive(Debug, Default)]
-pub(crate) struct Route {
-    pub(crate) targets: SmallVec<[UpdateTarget; 2]>,
+pub struct Route {
+    /// The interested shards.
+    pub targets: SmallVec<[UpdateTarget; 2]>,
     /// Union of the targets' fields; shared with the updates made from it.
-    pub(crate) fields: Arc<FieldSet>,
+    pub fields: Arc<FieldSet>,
     known: RefCell<Option<CachedValues>>,
     /// The rows, if a target needs them and there may be another target.
     table: RefCell<Option<Box<RowTable>>>,
@@ -38,16 +43,11 @@ pub(crate) struct Route {
 }
 
 /// Values of an item, and the fields they are for; other fields are absent.
-pub(crate) type CachedValues = (Arc<FrozenValues>, Arc<FieldSet>);
+pub type CachedValues = (Arc<FrozenValues>, Arc<FieldSet>);
 
 impl Route {
     /// Stores an update, of which `extracted` were read, for shards that subscribe later.
-    pub(crate) fn store(
-        &self,
-        update: &Arc<FrozenValues>,
-        extracted: &Arc<FieldSet>,
-        record_ms: i64,
-    ) {
+    pub fn store(&self, update: &Arc<FrozenValues>, extracted: &Arc<FieldSet>, record_ms: i64) {
         let mut known = self.known.borrow_mut();
         let merged = known.as_ref().and_then(|(older, fields)| {
             let carries = |index| extracted.contains(index) && fields.contains(index);
@@ -79,7 +79,8 @@ impl Route {
         self.update_row_cache();
     }
 
-    pub(crate) fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
+    /// Returns the last values if they include these fields.
+    pub fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
         let known = self.known.borrow();
         let known = known.as_ref();
         known.filter(|(_, read)| fields.is_subset(read)).cloned()
@@ -133,8 +134,9 @@ impl Route {
     }
 }
 
+/// Routes of items by name.
 #[derive(Debug, Default)]
-pub(crate) struct RoutingTable {
+pub struct RoutingTable {
     /// Boxed routes: when a table of a million items grows, it moves 25 MB instead of 300 MB.
     items: HashMap<Arc<str>, Box<Route>>,
     classes: ClassRoutes,
@@ -145,7 +147,8 @@ impl RoutingTable {
         self.items.len()
     }
 
-    pub(crate) fn route(&self, name: &str) -> Option<&Route> {
+    /// Returns the route of an item by its name.
+    pub fn route(&self, name: &str) -> Option<&Route> {
         self.items.get(name).map(Box::as_ref)
     }
 
@@ -161,10 +164,7 @@ impl RoutingTable {
     /// Returns stored rows and updates for a shard with a new interest in them; must be called
     /// before [`Self::apply`]. The shard waits for them, so there is exactly one event, even if
     /// nothing is stored.
-    pub(crate) fn backfill_events(
-        &self,
-        interest: &Interest,
-    ) -> impl Iterator<Item = ShardEvent> + use<> {
+    pub fn backfill_events(&self, interest: &Interest) -> impl Iterator<Item = ItemEvent> + use<> {
         let Some(wanted) = interest.wanted() else {
             return None.into_iter().chain(None);
         };
@@ -179,7 +179,7 @@ impl RoutingTable {
             let known = route.and_then(Route::rows);
             let first = || (Vec::new(), wanted.rules.mode.begins_with_snapshot());
             let (rows, in_snapshot) = known.unwrap_or_else(first);
-            ShardEvent::RowBackfill(Box::new(RowBackfill {
+            ItemEvent::RowBackfill(Box::new(RowBackfill {
                 item,
                 generation: wanted.generation,
                 rows,
@@ -190,7 +190,7 @@ impl RoutingTable {
         let history = history.filter(|history| history_before != Some(*history));
         let history = history.map(|wanted| {
             let known = route.map(|route| route.history.borrow());
-            ShardEvent::HistoryBackfill(Box::new(HistoryBackfill {
+            ItemEvent::HistoryBackfill(Box::new(HistoryBackfill {
                 item,
                 generation: wanted.generation,
                 updates: known.iter().flat_map(|all| all.iter().cloned()).collect(),
@@ -199,7 +199,8 @@ impl RoutingTable {
         rows.into_iter().chain(history)
     }
 
-    pub(crate) fn apply(&mut self, interest: Interest) {
+    /// Applies the interest of a shard, or its end.
+    pub fn apply(&mut self, interest: Interest) {
         let Interest {
             name,
             shard,

@@ -12,19 +12,19 @@ use foldhash::HashMap;
 use lru_slab::LruSlab;
 use weir_mapping::RecordView;
 
-use super::item_records::{ItemRecords, RowOf, StoredRecords};
-use super::stored_record::RecordSource;
 use crate::class_name::single_names;
+use crate::item_records::{ItemRecords, RowOf, StoredRecords};
+use crate::stored_record::RecordSource;
 
 /// Memory overhead per item in bytes, in addition to its name and records.
 const ENTRY_BYTES: usize = 192;
 
 /// Records by item name; the least recently updated items are evicted.
 #[derive(Debug)]
-pub(super) struct LastValueStore {
+pub(crate) struct LastValueStore {
     kept: StoredRecords,
     bytes_max: usize,
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     entries: LruSlab<LastValueEntry>,
     by_name: HashMap<Arc<str>, u32>,
     topics: Vec<Box<str>>,
@@ -32,7 +32,7 @@ pub(super) struct LastValueStore {
     /// Number of records stored so far.
     stored: u64,
     /// Number of items evicted so far.
-    pub(super) evicted: u64,
+    pub(crate) evicted: u64,
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl LastValueEntry {
 }
 
 impl LastValueStore {
-    pub(super) fn new(kept: StoredRecords, bytes_max: usize, start: Instant) -> Self {
+    pub(crate) fn new(kept: StoredRecords, bytes_max: usize, start: Instant) -> Self {
         Self {
             kept,
             bytes_max,
@@ -64,17 +64,17 @@ impl LastValueStore {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len() as usize
     }
 
     /// Returns `true` if a record is the current state of its item.
-    pub(super) fn has_states(&self) -> bool {
+    pub(crate) fn has_states(&self) -> bool {
         self.kept == StoredRecords::Last
     }
 
     /// Stores a record of an item; `row` is the row that it changes.
-    pub(super) fn put(
+    pub(crate) fn put(
         &mut self,
         name: &str,
         record: &RecordView<'_>,
@@ -110,7 +110,7 @@ impl LastValueStore {
     }
 
     /// Discards items without records for more than `max_idle`, and returns their names.
-    pub(super) fn expire(&mut self, max_idle: Duration, now: Instant) -> Vec<Arc<str>> {
+    pub(crate) fn expire(&mut self, max_idle: Duration, now: Instant) -> Vec<Arc<str>> {
         let now_s = u64::from(self.seconds(now));
         let mut expired = Vec::new();
         while let Some(oldest) = self.entries.lru() {
@@ -124,7 +124,7 @@ impl LastValueStore {
     }
 
     /// Passes an item's last record to `reader`.
-    pub(super) fn with<T>(
+    pub(crate) fn with<T>(
         &self,
         name: &str,
         reader: impl FnOnce(&RecordView<'_>) -> T,
@@ -137,7 +137,7 @@ impl LastValueStore {
     }
 
     /// Returns `true` if records of an item are stored.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.entries_of(name).next().is_some()
     }
 
@@ -148,7 +148,7 @@ impl LastValueStore {
     }
 
     /// Passes an item's records to `reader`, oldest first.
-    pub(super) fn each(&self, name: &str, mut reader: impl FnMut(&RecordView<'_>)) {
+    pub(crate) fn each(&self, name: &str, mut reader: impl FnMut(&RecordView<'_>)) {
         let mut entries = self.entries_of(name);
         let first = entries.next().into_iter();
         let mut records: Vec<_> = first.flat_map(|one| one.records.iter()).collect();

@@ -11,34 +11,47 @@ use weir_tlcp::diff::DiffOptions;
 
 use crate::cluster::Cluster;
 use crate::counters::{SchemaCounters, UNKNOWN, WorkerCounters};
-use crate::ingest::InterestInbox;
+use crate::interest_inbox::InterestInbox;
 use crate::schemas::ConnectionRegistry;
 use weir_net::lock;
 
 /// State that the ingest threads write, and shards and administration read.
 #[derive(Debug)]
-pub(crate) struct KafkaConnection {
-    pub(crate) config: ConnectionConfig,
-    pub(crate) cluster: Cluster,
-    pub(crate) registry: Option<ConnectionRegistry>,
-    pub(crate) diffs: ConnectionDiffs,
-    pub(crate) workers: Vec<WorkerHandle>,
-    pub(crate) subscribed_items: SubscribedItems,
-    pub(crate) late: LateWindow,
-    pub(crate) state: ConnectionState,
-    pub(crate) schemas: SchemaCounters,
+pub struct KafkaConnection {
+    /// Parameters and mapping.
+    pub config: ConnectionConfig,
+    /// Settings of the Kafka client.
+    pub cluster: Cluster,
+    /// Schema registry, if records name their schemas.
+    pub registry: Option<ConnectionRegistry>,
+    /// Fields that are sent as differences.
+    pub diffs: ConnectionDiffs,
+    /// Its workers; one if the polling thread maps the records.
+    pub workers: Vec<WorkerHandle>,
+    /// Counter of subscribed items.
+    pub subscribed_items: SubscribedItems,
+    /// The time after a restart in which subscriptions count as late.
+    pub late: LateWindow,
+    /// State of the reading thread.
+    pub state: ConnectionState,
+    /// Counters of the schema registry.
+    pub schemas: SchemaCounters,
     /// Expressions of item rules by whose values records are distinguished.
-    pub(crate) record_selections: Vec<RecordSelection>,
+    pub record_selections: Vec<RecordSelection>,
 }
 
+/// Inbox and counters of a worker, for shards and administration.
 #[derive(Debug, Default)]
-pub(crate) struct WorkerHandle {
-    pub(crate) interests: InterestInbox,
-    pub(crate) counters: WorkerCounters,
+pub struct WorkerHandle {
+    /// Interests that shards have sent.
+    pub interests: InterestInbox,
+    /// Its counters.
+    pub counters: WorkerCounters,
 }
 
 impl KafkaConnection {
-    pub(crate) fn new(
+    /// Creates a connection that is not read yet.
+    pub fn new(
         config: ConnectionConfig,
         cluster: Cluster,
         registry: Option<ConnectionRegistry>,
@@ -68,7 +81,7 @@ impl KafkaConnection {
     }
 
     /// Sets the expressions of item rules by whose values records are distinguished.
-    pub(crate) fn select_records(mut self, selections: Vec<RecordSelection>) -> Self {
+    pub fn select_records(mut self, selections: Vec<RecordSelection>) -> Self {
         if !selections.is_empty() {
             let used = |one: &RecordSelection| one.is_used().then(|| one.expression.clone());
             let expressions: Vec<_> = selections.iter().map(used).collect();
@@ -79,7 +92,7 @@ impl KafkaConnection {
     }
 
     /// Sends a shard's interest to all workers; see [`InterestInbox::put`].
-    pub(crate) fn set_interest(&self, interest: Interest, first: bool) {
+    pub fn set_interest(&self, interest: Interest, first: bool) {
         let withdrawn = interest.wanted().is_none();
         for worker in &self.workers {
             worker.interests.put(interest.clone(), first);
@@ -93,19 +106,20 @@ impl KafkaConnection {
     }
 
     /// Returns the number of records whose extraction failed.
-    pub(crate) fn failed_in_all(&self) -> u64 {
+    pub fn failed_in_all(&self) -> u64 {
         let workers = self.workers.iter();
         workers.map(|worker| worker.counters.failed_in_all()).sum()
     }
 
     /// Returns the number of records whose extraction failed in one way.
-    pub(crate) fn failed(&self, kind: FailureKind) -> u64 {
+    pub fn failed(&self, kind: FailureKind) -> u64 {
         let workers = self.workers.iter();
         let counts = workers.map(|worker| &worker.counters.failed[kind as usize]);
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    pub(crate) fn total(&self, counter: fn(&WorkerCounters) -> &AtomicU64) -> u64 {
+    /// Returns the sum of a counter of all workers.
+    pub fn total(&self, counter: fn(&WorkerCounters) -> &AtomicU64) -> u64 {
         let counters = self.workers.iter().map(|worker| counter(&worker.counters));
         counters.map(|value| value.load(Ordering::Relaxed)).sum()
     }
@@ -113,7 +127,7 @@ impl KafkaConnection {
 
 /// Number of items with interested shards, counted once per shard.
 #[derive(Debug, Default)]
-pub(crate) struct SubscribedItems {
+pub struct SubscribedItems {
     items: AtomicU64,
     /// `true` after the first subscription since the start.
     begun: AtomicBool,
@@ -122,18 +136,19 @@ pub(crate) struct SubscribedItems {
 }
 
 impl SubscribedItems {
-    pub(crate) fn is_none(&self) -> bool {
+    /// Returns `true` if no item is subscribed.
+    pub fn is_none(&self) -> bool {
         self.items.load(Ordering::SeqCst) == 0
     }
 
     /// Returns `true` if there was a subscription since the start; from then on no record is
     /// skipped.
-    pub(crate) fn was_ever_subscribed(&self) -> bool {
+    pub fn was_ever_subscribed(&self) -> bool {
         self.begun.load(Ordering::SeqCst)
     }
 
     /// Waits up to `timeout` for the first item.
-    pub(crate) fn wait(&self, timeout: Duration) {
+    pub fn wait(&self, timeout: Duration) {
         let gate = lock(&self.gate);
         // A wake-up that is early or late does no harm: the caller checks again.
         let _ = (self.came).wait_timeout_while(gate, timeout, |()| self.is_none());
@@ -155,21 +170,25 @@ impl SubscribedItems {
 /// The time after a restart from stored offsets in which subscriptions count as late, because
 /// reading started without them.
 #[derive(Debug, Default)]
-pub(crate) struct LateWindow {
+pub struct LateWindow {
     open: AtomicBool,
-    pub(crate) subscriptions: AtomicU64,
+    /// Subscriptions that came late.
+    pub subscriptions: AtomicU64,
 }
 
 impl LateWindow {
-    pub(crate) fn set_open(&self, is_open: bool) {
+    /// Begins or ends the time.
+    pub fn set_open(&self, is_open: bool) {
         self.open.store(is_open, Ordering::Release);
     }
 
-    pub(crate) fn is_open(&self) -> bool {
+    /// Returns `true` if subscriptions count as late now.
+    pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 
-    pub(crate) fn note(&self) {
+    /// Counts a subscription if it is late.
+    pub fn note(&self) {
         if self.is_open() {
             self.subscriptions.fetch_add(1, Ordering::Relaxed);
         }
@@ -178,40 +197,46 @@ impl LateWindow {
 
 /// State of the reading thread, which alone writes it.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionState {
+pub struct ConnectionState {
     ready: AtomicBool,
     error: Mutex<Option<String>>,
-    pub(crate) source_errors: AtomicU64,
+    /// Errors of the Kafka client.
+    pub source_errors: AtomicU64,
     /// Logins that brokers rejected.
-    pub(crate) login_failures: AtomicU64,
+    pub login_failures: AtomicU64,
     /// TLS handshakes with brokers that failed.
-    pub(crate) tls_failures: AtomicU64,
+    pub tls_failures: AtomicU64,
     /// Records not read yet, or [`UNKNOWN`].
-    pub(crate) lag: AtomicU64,
-    pub(crate) resets: AtomicU64,
+    pub lag: AtomicU64,
+    /// Positions that were out of range.
+    pub resets: AtomicU64,
     /// Of these, because a new leader lacked records.
-    pub(crate) truncations: AtomicU64,
-    /// Pauses that brokers asked for, and their sum.
-    pub(crate) throttled: AtomicU64,
-    pub(crate) throttle_us: AtomicU64,
+    pub truncations: AtomicU64,
+    /// Pauses that brokers asked for.
+    pub throttled: AtomicU64,
+    /// Their sum in microseconds.
+    pub throttle_us: AtomicU64,
     /// Partitions read from followers.
-    pub(crate) on_followers: AtomicU64,
-    pub(crate) commits: AtomicU64,
-    pub(crate) commit_errors: AtomicU64,
+    pub on_followers: AtomicU64,
+    /// Commits that the broker has confirmed.
+    pub commits: AtomicU64,
+    /// Commits that failed.
+    pub commit_errors: AtomicU64,
 }
 
 impl ConnectionState {
     /// Returns `true` if everything produced from now on will be delivered.
-    pub(crate) fn ready(&self) -> bool {
+    pub fn ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
     }
 
     /// Returns the last error, if it still persists.
-    pub(crate) fn error(&self) -> Option<String> {
+    pub fn error(&self) -> Option<String> {
         lock(&self.error).clone()
     }
 
-    pub(crate) fn report(&self, ready: bool, error: Option<String>) {
+    /// Stores whether the connection is ready, and its last error.
+    pub fn report(&self, ready: bool, error: Option<String>) {
         *lock(&self.error) = error;
         self.ready.store(ready, Ordering::Release);
     }

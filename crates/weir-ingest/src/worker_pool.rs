@@ -12,7 +12,8 @@ use foldhash::fast::FixedState;
 use weir_kafka::{LentRecord, SourceError};
 use weir_mapping::OrderStrategy;
 
-use super::worker::Mapper;
+use crate::item_event::ItemEvent;
+use crate::worker::Mapper;
 
 /// Maximum number of batches queued for one worker; then polling waits.
 const QUEUE_BATCHES: usize = 8;
@@ -25,12 +26,12 @@ struct BatchSlice<'a> {
     _token: Arc<()>,
 }
 
-pub(super) enum Mappers<'s, 'a> {
-    Inline(&'s mut Mapper),
+pub(crate) enum Mappers<'s, 'a, E> {
+    Inline(&'s mut Mapper<E>),
     Pool(WorkerPool<'a>),
 }
 
-pub(super) struct WorkerPool<'a> {
+pub(crate) struct WorkerPool<'a> {
     queues: Vec<Sender<BatchSlice<'a>>>,
     shares: Vec<Vec<LentRecord<'a>>>,
     order: OrderStrategy,
@@ -39,11 +40,11 @@ pub(super) struct WorkerPool<'a> {
     tokens: Vec<Arc<()>>,
 }
 
-pub(super) struct InFlightBatches(Vec<Arc<()>>);
+pub(crate) struct InFlightBatches(Vec<Arc<()>>);
 
 impl InFlightBatches {
     /// Returns `true` if all their updates have been posted.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         // Besides the workers, this list and the pool hold a reference.
         let done = self.0.iter().all(|token| Arc::strong_count(token) <= 2);
         fence(Ordering::Acquire);
@@ -51,11 +52,11 @@ impl InFlightBatches {
     }
 }
 
-impl<'s, 'a> Mappers<'s, 'a> {
+impl<'s, 'a, E: From<ItemEvent> + Send> Mappers<'s, 'a, E> {
     /// Starts one worker per mapper, or none if the caller maps all records.
-    pub(super) fn start(
+    pub(crate) fn start(
         scope: &'s Scope<'s, '_>,
-        mappers: &'s mut [Mapper],
+        mappers: &'s mut [Mapper<E>],
         order: OrderStrategy,
     ) -> Result<Self, SourceError>
     where
@@ -85,7 +86,7 @@ impl<'s, 'a> Mappers<'s, 'a> {
     }
 
     /// Maps a batch or queues it for the workers; waits while a worker's queue is full.
-    pub(super) fn map(&mut self, batch: &mut Vec<LentRecord<'a>>) {
+    pub(crate) fn map(&mut self, batch: &mut Vec<LentRecord<'a>>) {
         match self {
             Self::Inline(mapper) => {
                 mapper.apply_interests();
@@ -97,7 +98,7 @@ impl<'s, 'a> Mappers<'s, 'a> {
         }
     }
 
-    pub(super) fn pending(&self) -> InFlightBatches {
+    pub(crate) fn pending(&self) -> InFlightBatches {
         match self {
             Self::Inline(_) => InFlightBatches(Vec::new()),
             Self::Pool(pool) => InFlightBatches(pool.tokens.clone()),
@@ -153,7 +154,7 @@ impl<'a> WorkerPool<'a> {
 
 /// Runs a worker's thread. Interests are applied after a share was received and before it is
 /// mapped, because its records were polled before it was sent.
-fn work(mapper: &mut Mapper, queue: &Receiver<BatchSlice<'_>>) {
+fn work<E: From<ItemEvent>>(mapper: &mut Mapper<E>, queue: &Receiver<BatchSlice<'_>>) {
     loop {
         match queue.recv_timeout(IDLE) {
             Ok(share) => {

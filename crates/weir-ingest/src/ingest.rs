@@ -1,22 +1,6 @@
 //! The threads of one Kafka connection. One thread polls, tracks positions and commits offsets. It
 //! maps the records itself or, with `record.consume.with.num.threads`, passes them to workers.
 
-mod commit_schedule;
-mod interest_inbox;
-mod item_records;
-mod last_values;
-mod late;
-mod record_classes;
-mod refusal_log;
-mod resume;
-mod schema_wait;
-mod shard_senders;
-mod skips;
-mod snapshot;
-mod stored_record;
-mod worker;
-mod worker_pool;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -27,41 +11,44 @@ use weir_kafka::{
 };
 use weir_net::MailboxSender;
 
-use self::commit_schedule::CommitSchedule;
-use self::refusal_log::RefusalLog;
-use self::resume::{ReadRelease, ResumeGate};
-use self::schema_wait::SchemaWaits;
-use self::shard_senders::ShardSenders;
-use self::worker::Mapper;
-use self::worker_pool::Mappers;
 use crate::cluster::ingest_config;
+use crate::commit_schedule::CommitSchedule;
 use crate::connection::KafkaConnection;
 use crate::counters::UNKNOWN;
-use crate::shard::ShardEvent;
-
-pub(crate) use self::interest_inbox::InterestInbox;
-pub(crate) use self::item_records::{StoreConfig, StoredRecords};
+use crate::item_event::ItemEvent;
+use crate::item_records::StoreConfig;
+use crate::refusal_log::RefusalLog;
+use crate::resume::{ReadRelease, ResumeGate};
+use crate::schema_wait::SchemaWaits;
+use crate::shard_senders::ShardSenders;
+use crate::worker::Mapper;
+use crate::worker_pool::{InFlightBatches, Mappers};
 
 /// Maximum wait for records, which bounds the delay of stop and status reports.
 const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 const STATUS_PERIOD: Duration = Duration::from_millis(250);
 const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(crate) struct Ingest {
-    pub(crate) connection: Arc<KafkaConnection>,
+/// The threads of one connection, which post to shards whose events are of type `E`.
+pub struct Ingest<E> {
+    /// The connection.
+    pub connection: Arc<KafkaConnection>,
     /// Index of the connection in the configuration.
-    pub(crate) number: u16,
-    pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) shards: Vec<MailboxSender<ShardEvent>>,
+    pub number: u16,
+    /// Set to end the threads.
+    pub stop: Arc<AtomicBool>,
+    /// Inboxes of the shards.
+    pub shards: Vec<MailboxSender<E>>,
     /// Storage of records for later subscribers.
-    pub(crate) store: StoreConfig,
-    pub(crate) resume_delay: Duration,
+    pub store: StoreConfig,
+    /// Wait after the first subscription before reading resumes at stored offsets.
+    pub resume_delay: Duration,
 }
 
-impl Ingest {
+impl<E: From<ItemEvent> + Send> Ingest<E> {
     /// Runs until the stop flag is set or the client library fails. `posted` is dropped after the
     /// last update was posted.
-    pub(crate) fn run(self, posted: Sender<()>) {
+    pub fn run(self, posted: Sender<()>) {
         let name = &self.connection.config.name;
         match self.consume(posted) {
             Ok(()) => tracing::info!(connection = %name, "ingest stopped"),
@@ -129,7 +116,7 @@ impl Ingest {
         }
     }
 
-    fn mappers(&self) -> Vec<Mapper> {
+    fn mappers(&self) -> Vec<Mapper<E>> {
         let count = self.connection.workers.len();
         let store = StoreConfig {
             bytes: self.store.bytes.div_ceil(count),
@@ -148,7 +135,7 @@ impl Ingest {
     fn read(
         &self,
         source: &mut KafkaIngest,
-        mappers: &mut [Mapper],
+        mappers: &mut [Mapper<E>],
         progress: &mut IngestProgress,
     ) -> Result<bool, SourceError> {
         let order = self.connection.config.order_strategy;
@@ -179,15 +166,15 @@ struct IngestProgress {
     refusals: RefusalLog,
 }
 
-struct PollState<'s, 'a> {
-    ingest: &'s Ingest,
+struct PollState<'s, 'a, E> {
+    ingest: &'s Ingest<E>,
     progress: &'s mut IngestProgress,
-    mappers: Mappers<'s, 'a>,
+    mappers: Mappers<'s, 'a, E>,
     /// Positions to be committed after the records before them have been posted.
-    checkpoint: Option<(Offsets, worker_pool::InFlightBatches)>,
+    checkpoint: Option<(Offsets, InFlightBatches)>,
 }
 
-impl<'a> PollState<'_, 'a> {
+impl<'a, E: From<ItemEvent> + Send> PollState<'_, 'a, E> {
     fn run(mut self, reader: &mut KafkaReader<'a>) -> Result<bool, SourceError> {
         let connection = &self.ingest.connection;
         let poll_records = connection.cluster.poll_records;
@@ -229,7 +216,7 @@ impl<'a> PollState<'_, 'a> {
         if let Some(schemas) = &mut self.progress.schemas {
             schemas.release(&self.ingest.connection, reader)?;
             if schemas.is_any() {
-                timeout = schema_wait::POLL_TIMEOUT;
+                timeout = crate::schema_wait::POLL_TIMEOUT;
             }
         }
         reader.poll(timeout, poll_records, batch)?;
@@ -258,7 +245,7 @@ impl<'a> PollState<'_, 'a> {
             Some(ReadRelease::New) => reader.resume_new()?,
             Some(ReadRelease::Resumed) => {
                 if reader.has_stored_positions() {
-                    self.progress.late_until = Some(now + late::WINDOW);
+                    self.progress.late_until = Some(now + crate::late::WINDOW);
                     connection.late.set_open(true);
                 }
                 reader.resume()?;

@@ -7,16 +7,16 @@ type RecordHeader<'a> = (&'a str, Option<&'a [u8]>);
 
 /// Origin of a record.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RecordSource {
+pub(crate) struct RecordSource {
     /// Number of the storing.
-    pub(super) order: u64,
+    pub(crate) order: u64,
     /// Number of the topic.
-    pub(super) topic: u32,
+    pub(crate) topic: u32,
 }
 
 /// A record that owns its bytes; its topic is a number.
 #[derive(Debug, Default)]
-pub(super) struct StoredRecord {
+pub(crate) struct StoredRecord {
     /// Number of the storing, which orders the records of several items.
     order: u64,
     topic: u32,
@@ -31,24 +31,24 @@ pub(super) struct StoredRecord {
 }
 
 impl StoredRecord {
-    pub(super) fn of(source: RecordSource, record: &RecordView<'_>) -> Self {
+    pub(crate) fn of(source: RecordSource, record: &RecordView<'_>) -> Self {
         let mut stored = Self::default();
         stored.fill(source, record);
         stored
     }
 
     /// Returns the number of the storing.
-    pub(super) fn order(&self) -> u64 {
+    pub(crate) fn order(&self) -> u64 {
         self.order
     }
 
     /// Returns the number of allocated bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.data.capacity()
     }
 
     /// Replaces the record; its memory is reused.
-    pub(super) fn fill(&mut self, source: RecordSource, record: &RecordView<'_>) {
+    pub(crate) fn fill(&mut self, source: RecordSource, record: &RecordView<'_>) {
         (self.order, self.topic) = (source.order, source.topic);
         self.partition = record.partition;
         (self.offset, self.timestamp_ms) = (record.offset, record.timestamp_ms);
@@ -67,7 +67,7 @@ impl StoredRecord {
     }
 
     /// Passes the record to `reader`; `topics` has the name of its topic.
-    pub(super) fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         topics: &[Box<str>],
         reader: impl FnOnce(&RecordView<'_>) -> T,

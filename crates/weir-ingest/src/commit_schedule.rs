@@ -11,14 +11,14 @@ const COMMITS_S_MIN: f64 = 1.0;
 const SMOOTHING: f64 = 0.3;
 
 #[derive(Debug)]
-pub(super) struct CommitSchedule {
+pub(crate) struct CommitSchedule {
     last: Instant,
     records: u64,
     records_s: f64,
 }
 
 impl CommitSchedule {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             last: now,
             records: 0,
@@ -26,12 +26,12 @@ impl CommitSchedule {
         }
     }
 
-    pub(super) fn count(&mut self, records: usize) {
+    pub(crate) fn count(&mut self, records: usize) {
         self.records += records as u64;
     }
 
     /// Returns `true` if the next commit is due; then the following one is scheduled from `now`.
-    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.last);
         if passed < self.period() {
             return false;

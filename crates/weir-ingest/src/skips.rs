@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const CAUSES_MAX: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Skips {
+pub(crate) struct Skips {
     causes: Vec<SkipCause>,
     summed_up: Instant,
     /// Undecodable records since the last one that could be decoded.
@@ -21,17 +21,17 @@ pub(super) struct Skips {
 
 /// Records of one topic that failed in the same field for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SkipCause {
+pub(crate) struct SkipCause {
     topic: Box<str>,
-    pub(super) error: ExtractionError,
+    pub(crate) error: ExtractionError,
     /// Number of records since the last line.
-    pub(super) records: u64,
-    pub(super) partition: i32,
-    pub(super) offset: i64,
+    pub(crate) records: u64,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
 }
 
 impl Skips {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             causes: Vec::new(),
             summed_up: now,
@@ -40,19 +40,19 @@ impl Skips {
     }
 
     /// Counts an undecodable record. Returns the number of such records in a row.
-    pub(super) fn note_undecodable(&mut self) -> u64 {
+    pub(crate) fn note_undecodable(&mut self) -> u64 {
         self.undecodable += 1;
         self.undecodable
     }
 
     /// Notes a record that could be decoded. Returns `true` if it follows one that could not.
     #[inline]
-    pub(super) fn note_decoded(&mut self) -> bool {
+    pub(crate) fn note_decoded(&mut self) -> bool {
         std::mem::take(&mut self.undecodable) > 0
     }
 
     /// Counts a record; returns `true` if it is the first of its cause.
-    pub(super) fn note(&mut self, record: &Record<'_>, error: &ExtractionError) -> bool {
+    pub(crate) fn note(&mut self, record: &Record<'_>, error: &ExtractionError) -> bool {
         let is_same = |cause: &SkipCause| {
             *cause.topic == *record.topic
                 && cause.error.kind() == error.kind()
@@ -82,7 +82,7 @@ impl Skips {
     }
 
     /// Logs one line per cause with further records, every 10 s.
-    pub(super) fn sum_up(&mut self, connection: &str, now: Instant) {
+    pub(crate) fn sum_up(&mut self, connection: &str, now: Instant) {
         if self.causes.is_empty() || now < self.summed_up + INTERVAL {
             return;
         }
@@ -100,7 +100,7 @@ impl Skips {
         summary
     }
 
-    pub(super) fn finish(&mut self, connection: &str) {
+    pub(crate) fn finish(&mut self, connection: &str) {
         for cause in self.take_summary(self.summed_up) {
             cause.log(connection);
         }

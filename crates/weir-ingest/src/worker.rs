@@ -15,18 +15,18 @@ use weir_mapping::{
 
 use weir_net::limited;
 
-use super::item_records::StoreConfig;
-use super::last_values::LastValueStore;
-use super::late::PassedRecords;
-use super::record_classes::RecordClasses;
-use super::shard_senders::ShardSenders;
-use super::skips::Skips;
-use super::snapshot::SnapshotMapping;
 use crate::class_name::{ClassName, single_names};
 use crate::connection::KafkaConnection;
 use crate::counters::{WorkerCounters, add};
+use crate::item_event::ItemEvent;
+use crate::item_records::StoreConfig;
+use crate::last_values::LastValueStore;
+use crate::late::PassedRecords;
+use crate::record_classes::RecordClasses;
 use crate::routing::{CachedValues, Route, RoutingTable};
-use crate::shard::ShardEvent;
+use crate::shard_senders::ShardSenders;
+use crate::skips::Skips;
+use crate::snapshot::SnapshotMapping;
 
 /// Withdrawn items removed before the next records; more if many are pending.
 const WITHDRAWN_PER_ITERATION: usize = 1_000;
@@ -35,11 +35,11 @@ const WITHDRAWN_PER_ITERATION: usize = 1_000;
 const UNDECODABLE_MAX: u64 = 100;
 
 /// A worker's own routing table and buffers; workers share nothing.
-pub(super) struct Mapper {
+pub(crate) struct Mapper<E> {
     connection: Arc<KafkaConnection>,
     number: u16,
     index: usize,
-    senders: ShardSenders,
+    senders: ShardSenders<E>,
     table: RoutingTable,
     names: ItemNames,
     values: FieldValues,
@@ -56,19 +56,19 @@ pub(super) struct Mapper {
     now: Instant,
 }
 
-impl Drop for Mapper {
+impl<E> Drop for Mapper<E> {
     fn drop(&mut self) {
         self.skips.finish(&self.connection.config.name);
     }
 }
 
-impl Mapper {
+impl<E: From<ItemEvent>> Mapper<E> {
     /// Creates a worker; if there is memory for it, it stores the last records of every item.
-    pub(super) fn new(
+    pub(crate) fn new(
         connection: Arc<KafkaConnection>,
         number: u16,
         index: usize,
-        senders: ShardSenders,
+        senders: ShardSenders<E>,
         store: StoreConfig,
     ) -> Self {
         let now = Instant::now();
@@ -97,7 +97,7 @@ impl Mapper {
 
     /// Applies pending interests. Must be called after records were polled and before they are
     /// mapped, so that records written after a client's `SUBOK` find its interest.
-    pub(super) fn apply_interests(&mut self) {
+    pub(crate) fn apply_interests(&mut self) {
         let now = Instant::now();
         self.now = now;
         self.expire_snapshots();
@@ -180,7 +180,7 @@ impl Mapper {
         let known = routed.or_else(|| self.read_last(&interest.name, fields));
         if let Some((update, fields)) = known {
             let item = *item;
-            let event = ShardEvent::Backfill {
+            let event = ItemEvent::Backfill {
                 item,
                 update,
                 fields,
@@ -197,7 +197,7 @@ impl Mapper {
         is_read.then(|| (Arc::new(self.values.freeze()), Arc::new(fields.clone())))
     }
 
-    pub(super) fn on_record(&mut self, record: &LentRecord<'_>) {
+    pub(crate) fn on_record(&mut self, record: &LentRecord<'_>) {
         let mut headers_skipped = 0;
         let record = &record.record(&mut headers_skipped);
         let counters = &self.connection.workers[self.index].counters;
@@ -299,7 +299,7 @@ impl Mapper {
                 .collect();
             for (shard, item) in items {
                 self.senders
-                    .send(shard, ShardEvent::Clear(item), self.counters());
+                    .send(shard, ItemEvent::Clear(item), self.counters());
             }
         }
     }
@@ -320,7 +320,7 @@ impl Mapper {
             }
         }
         for target in routes.iter().flat_map(|route| &route.targets) {
-            let event = ShardEvent::Update {
+            let event = ItemEvent::Update {
                 item: target.interest.item,
                 update: Arc::clone(update),
                 fields: Arc::clone(fields),
@@ -364,7 +364,7 @@ impl Mapper {
             );
             let connection = self.number;
             for shard in 0..self.senders.shards.len() {
-                let event = ShardEvent::ForceUnsubscribe { connection };
+                let event = ItemEvent::ForceUnsubscribe { connection };
                 self.senders.send(shard as u16, event, counters);
             }
         }

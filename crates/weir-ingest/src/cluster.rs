@@ -13,8 +13,6 @@ use weir_kafka::{
 };
 use weir_mapping::{ConnectionConfig, ConsumeFrom};
 
-use crate::error::InvalidConfig;
-
 /// Kafka client properties. `Debug` shows no values.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClientProperties(pub Vec<(String, String)>);
@@ -43,13 +41,21 @@ const CONNECTION_PROPERTIES: &[&str] = &[
 /// `[kafka]`: client properties of all connections, and of single ones.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct KafkaTable {
+pub struct KafkaTable {
     config: Option<PathBuf>,
     properties: toml::Table,
     /// By name; they take precedence.
     connection: BTreeMap<String, ConnectionTable>,
     /// Client that reads.
-    pub(crate) reader: ReaderChoice,
+    pub reader: ReaderChoice,
+}
+
+/// A table of `[kafka.connection]` whose connection does not exist.
+#[derive(Debug, thiserror::Error)]
+#[error("kafka.connection.{name}: no such connection; connections: {known}")]
+pub struct UnknownConnection {
+    name: String,
+    known: String,
 }
 
 /// `[kafka.connection.NAME]`: client properties of one connection.
@@ -62,12 +68,12 @@ struct ConnectionTable {
 
 impl KafkaTable {
     /// Returns the properties of all connections.
-    pub(crate) fn read(&self, dir: &Path) -> Result<Vec<(String, String)>, SettingsError> {
+    pub fn read(&self, dir: &Path) -> Result<Vec<(String, String)>, SettingsError> {
         read_properties(self.config.as_deref(), &self.properties, dir)
     }
 
     /// Returns the properties that only this connection has.
-    pub(crate) fn read_of(
+    pub fn read_of(
         &self,
         connection: &str,
         dir: &Path,
@@ -79,11 +85,11 @@ impl KafkaTable {
     }
 
     /// Checks that all connections with a table exist.
-    pub(crate) fn check_names(&self, connections: &[&str]) -> Result<(), InvalidConfig> {
+    pub fn check_names(&self, connections: &[&str]) -> Result<(), UnknownConnection> {
         let mut names = self.connection.keys();
         match names.find(|name| !connections.contains(&name.as_str())) {
             None => Ok(()),
-            Some(name) => Err(InvalidConfig::NoKafkaConnection {
+            Some(name) => Err(UnknownConnection {
                 name: name.clone(),
                 known: connections.join(", "),
             }),
@@ -128,14 +134,14 @@ pub struct Cluster {
     /// Servers, encryption, login and client properties.
     pub kafka: KafkaSettings,
     /// Maximum number of records per poll.
-    pub(crate) poll_records: usize,
+    pub poll_records: usize,
     /// Client that reads; meaningless for a disabled connection.
-    pub(crate) reader: SelectedReader,
+    pub reader: SelectedReader,
 }
 
 /// Reason why settings cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ClusterError {
+pub enum ClusterError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]
@@ -146,7 +152,7 @@ pub(crate) enum ClusterError {
 
 impl Cluster {
     /// Returns the settings of a producer for the same brokers.
-    pub(crate) fn producer_settings(&self) -> KafkaSettings {
+    pub fn producer_settings(&self) -> KafkaSettings {
         let concerns = |name: &str| {
             CONNECTION_PROPERTIES
                 .iter()
@@ -162,7 +168,7 @@ impl Cluster {
 
     /// Combines the parameters of a connection with properties that replace them, and checks the
     /// result. Servers and group are always those of the connection.
-    pub(crate) fn of(
+    pub fn of(
         connection: &ConnectionConfig,
         overrides: &[(String, String)],
         reader: ReaderChoice,

@@ -13,10 +13,10 @@ use crate::counters::{SchemaCounters, add};
 use crate::schemas::registry_id;
 
 /// Wait for records while a partition waits for a schema, so that it resumes soon.
-pub(super) const POLL_TIMEOUT: Duration = Duration::from_millis(10);
+pub(crate) const POLL_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// Waiting partitions of a connection.
-pub(super) struct SchemaWaits {
+pub(crate) struct SchemaWaits {
     lookups: Lookups,
     known: KnownSchemas,
     held: Vec<HeldPartition>,
@@ -38,7 +38,7 @@ impl HeldPartition {
 
 impl SchemaWaits {
     /// Starts lookups, if the connection needs registered schemas.
-    pub(super) fn start(connection: &KafkaConnection) -> Result<Option<Self>, SourceError> {
+    pub(crate) fn start(connection: &KafkaConnection) -> Result<Option<Self>, SourceError> {
         let registry = connection.registry.as_ref();
         let registry = registry.filter(|_| connection.config.mapping.needs_registry());
         let Some(registry) = registry else {
@@ -56,12 +56,12 @@ impl SchemaWaits {
     }
 
     /// Returns `true` if a partition waits.
-    pub(super) fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// Reads partitions on whose schemas were found or given up.
-    pub(super) fn release(
+    pub(crate) fn release(
         &mut self,
         connection: &KafkaConnection,
         reader: &mut KafkaReader<'_>,
@@ -90,7 +90,7 @@ impl SchemaWaits {
     }
 
     /// Removes the records from `batch` that have to wait, and holds their partitions.
-    pub(super) fn hold(
+    pub(crate) fn hold(
         &mut self,
         connection: &KafkaConnection,
         reader: &mut KafkaReader<'_>,

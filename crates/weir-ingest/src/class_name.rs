@@ -13,18 +13,18 @@ const MARK: char = '\n';
 
 /// Parts of the name of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ClassName<'a> {
+pub struct ClassName<'a> {
     /// Position of the expression whose value selects the records.
-    pub(crate) filter: u16,
+    pub filter: u16,
     /// Values of the records with commas between them, sorted.
-    pub(crate) values: &'a str,
+    pub values: &'a str,
     /// Canonical name of the item that the client has subscribed.
-    pub(crate) item: &'a str,
+    pub item: &'a str,
 }
 
 impl<'a> ClassName<'a> {
     /// Parses a name; `None` for items with all records.
-    pub(crate) fn parse(name: &'a str) -> Option<Self> {
+    pub fn parse(name: &'a str) -> Option<Self> {
         let (filter, rest) = name.strip_prefix(MARK)?.split_once(':')?;
         let (len, rest) = rest.split_once(':')?;
         let (values, item) = rest.split_at_checked(len.parse().ok()?)?;
@@ -36,7 +36,7 @@ impl<'a> ClassName<'a> {
     }
 
     /// Appends the name to `out`.
-    pub(crate) fn write(&self, out: &mut String) {
+    pub fn write(&self, out: &mut String) {
         let Self {
             filter,
             values,
@@ -47,20 +47,20 @@ impl<'a> ClassName<'a> {
     }
 
     /// Returns the name.
-    pub(crate) fn to_name(self) -> Arc<str> {
+    pub fn to_name(self) -> Arc<str> {
         let mut name = String::with_capacity(self.values.len() + self.item.len() + 16);
         self.write(&mut name);
         name.into()
     }
 
     /// Returns the values of the records.
-    pub(crate) fn values(&self) -> std::str::Split<'a, char> {
+    pub fn values(&self) -> std::str::Split<'a, char> {
         self.values.split(',')
     }
 }
 
 /// Returns the name that the client has subscribed.
-pub(crate) fn item_of(name: &str) -> &str {
+pub fn item_of(name: &str) -> &str {
     ClassName::parse(name).map_or(name, |class| class.item)
 }
 

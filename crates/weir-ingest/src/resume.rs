@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// The partitions to read from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReadRelease {
+pub(crate) enum ReadRelease {
     /// All except partitions that resume from a stored offset.
     New,
     /// All, for the first time after the delay.
@@ -14,7 +14,7 @@ pub(super) enum ReadRelease {
 }
 
 #[derive(Debug)]
-pub(super) struct ResumeGate {
+pub(crate) struct ResumeGate {
     delay: Duration,
     state: ResumeState,
 }
@@ -30,7 +30,7 @@ enum ResumeState {
 
 impl ResumeGate {
     /// Creates the gate; `delay` is zero if no offsets are stored.
-    pub(super) fn new(delay: Duration) -> Self {
+    pub(crate) fn new(delay: Duration) -> Self {
         Self {
             delay,
             state: ResumeState::Shut,
@@ -38,7 +38,7 @@ impl ResumeGate {
     }
 
     /// Records that there are subscriptions; returns the partitions to release, if any are new.
-    pub(super) fn subscribed(&mut self, now: Instant) -> Option<ReadRelease> {
+    pub(crate) fn subscribed(&mut self, now: Instant) -> Option<ReadRelease> {
         let until = ResumeState::Until(now + self.delay);
         let (state, release) = match self.state {
             ResumeState::Shut if self.delay.is_zero() => (ResumeState::Open, ReadRelease::All),
@@ -52,7 +52,7 @@ impl ResumeGate {
 
     /// Records that the last subscription ended and reading is paused. The delay starts again with
     /// the next subscription, unless reading has resumed before.
-    pub(super) fn on_pause(&mut self) {
+    pub(crate) fn on_pause(&mut self) {
         if self.state == ResumeState::Open {
             self.delay = Duration::ZERO;
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use foldhash::HashMap;
 use weir_mapping::{RecordView, RowCommand};
 
-use super::stored_record::{RecordSource, StoredRecord};
+use crate::stored_record::{RecordSource, StoredRecord};
 
 /// Memory overhead of each record of several, in bytes.
 const RECORD_BYTES: usize = 128;
@@ -14,7 +14,7 @@ const ROW_BYTES: usize = RECORD_BYTES + 96;
 
 /// Records that are stored of each item.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum StoredRecords {
+pub enum StoredRecords {
     /// The last record.
     #[default]
     Last,
@@ -26,24 +26,25 @@ pub(crate) enum StoredRecords {
 
 /// Storage of the last records of all items of a connection.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct StoreConfig {
+pub struct StoreConfig {
     /// Maximum memory in bytes; 0 stores nothing.
-    pub(crate) bytes: usize,
-    pub(crate) kept: StoredRecords,
+    pub bytes: usize,
+    /// Records that are stored of each item.
+    pub kept: StoredRecords,
 }
 
 impl StoreConfig {
     /// Returns `true` if topics are read without subscribers, too: unread records are unknown.
-    pub(super) fn is_on(self) -> bool {
+    pub fn is_on(self) -> bool {
         self.bytes > 0
     }
 }
 
 /// Key of a row, and the effect of a record on it.
-pub(super) type RowOf<'a> = (&'a str, RowCommand);
+pub(crate) type RowOf<'a> = (&'a str, RowCommand);
 
 #[derive(Debug)]
-pub(super) enum ItemRecords {
+pub(crate) enum ItemRecords {
     Last(StoredRecord),
     Recent(Box<RecentRecords>),
     Rows(Box<RowRecords>),
@@ -56,7 +57,7 @@ impl Default for ItemRecords {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct RecentRecords {
+pub(crate) struct RecentRecords {
     /// Oldest first.
     records: VecDeque<StoredRecord>,
     bytes: usize,
@@ -64,14 +65,14 @@ pub(super) struct RecentRecords {
 
 /// Rows by the number of their first record.
 #[derive(Debug, Default)]
-pub(super) struct RowRecords {
+pub(crate) struct RowRecords {
     rows: BTreeMap<u64, StoredRecord>,
     ages: HashMap<Box<str>, u64>,
     bytes: usize,
 }
 
 impl ItemRecords {
-    pub(super) fn new(kept: StoredRecords) -> Self {
+    pub(crate) fn new(kept: StoredRecords) -> Self {
         match kept {
             StoredRecords::Last => Self::default(),
             StoredRecords::Recent(_) => Self::Recent(Box::default()),
@@ -80,7 +81,7 @@ impl ItemRecords {
     }
 
     /// Returns the memory of the records in bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Last(record) => record.bytes(),
             Self::Recent(recent) => recent.bytes,
@@ -89,7 +90,7 @@ impl ItemRecords {
     }
 
     /// Stores a record; rows are stored only with their key.
-    pub(super) fn put(
+    pub(crate) fn put(
         &mut self,
         source: RecordSource,
         record: &RecordView<'_>,
@@ -111,7 +112,7 @@ impl ItemRecords {
     }
 
     /// Returns `true` if nothing is stored.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Last(_) => false,
             Self::Recent(recent) => recent.records.is_empty(),
@@ -120,7 +121,7 @@ impl ItemRecords {
     }
 
     /// Returns the records with their numbers, oldest first; a row has that of its first record.
-    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = (u64, &StoredRecord)> + '_> {
+    pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = (u64, &StoredRecord)> + '_> {
         let numbered = |record| (StoredRecord::order(record), record);
         match self {
             Self::Last(record) => Box::new(std::iter::once(numbered(record))),

@@ -51,7 +51,7 @@ const MILLISECONDS_MAX: u64 = 24 * 3_600_000;
 
 /// Reason why the settings of a registry cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RegistryError {
+pub enum RegistryError {
     #[error("schema_registry.{key} = {value}: use {min} to {MILLISECONDS_MAX}")]
     Milliseconds {
         key: &'static str,
@@ -93,7 +93,7 @@ pub struct ConnectionRegistry {
 impl ConnectionRegistry {
     /// Prepares the registry of a connection. Returns `None` if no expression needs one. `dir` is
     /// the directory of `gateway.toml`.
-    pub(crate) fn of(
+    pub fn of(
         connection: &ConnectionConfig,
         config: &SchemaRegistryConfig,
         dir: &Path,
@@ -121,7 +121,7 @@ impl ConnectionRegistry {
     }
 
     /// Starts lookups that fill `table`.
-    pub(crate) fn start(&self, table: &Arc<SchemaTable>) -> std::io::Result<Lookups> {
+    pub fn start(&self, table: &Arc<SchemaTable>) -> std::io::Result<Lookups> {
         let sink = Arc::new(SchemaLoader::new(Arc::clone(table)));
         Lookups::start(self.client.clone(), self.files.clone(), self.limits, sink)
     }

@@ -14,9 +14,9 @@ use weir_mapping::{
 };
 use weir_net::limited;
 
-use super::item_records::RowOf;
-use super::last_values::LastValueStore;
-use crate::shard::ShardEvent;
+use crate::item_event::ItemEvent;
+use crate::item_records::RowOf;
+use crate::last_values::LastValueStore;
 
 /// Values of a stored record, and its time.
 type StoredUpdate = (Arc<FrozenValues>, i64);
@@ -26,7 +26,7 @@ const IDLE_CHECK: Duration = Duration::from_secs(1);
 
 /// Fields and limits with which a worker stores snapshots.
 #[derive(Debug)]
-pub(super) struct SnapshotMapping {
+pub(crate) struct SnapshotMapping {
     /// All fields: the configured ones, and the dynamic ones in use.
     fields: Arc<FieldSet>,
     /// Indexes of the fields `key` and `command`, in mode COMMAND.
@@ -39,7 +39,7 @@ pub(super) struct SnapshotMapping {
 
 impl SnapshotMapping {
     /// Returns the mapping of a connection whose snapshots are stored.
-    pub(super) fn of(config: &ConnectionConfig) -> Option<Self> {
+    pub(crate) fn of(config: &ConnectionConfig) -> Option<Self> {
         let snapshots = config.snapshots?;
         let mapping = &config.mapping;
         let has_rows = snapshots.mode == SnapshotMode::Command;
@@ -54,7 +54,7 @@ impl SnapshotMapping {
     }
 
     /// Adds the dynamic fields that came into use.
-    pub(super) fn update_fields(&mut self, mapping: &Mapping) {
+    pub(crate) fn update_fields(&mut self, mapping: &Mapping) {
         if mapping.wildcard().is_some() {
             let fields = mapping.all_fields();
             if *self.fields != fields {
@@ -76,12 +76,12 @@ impl SnapshotMapping {
     }
 
     /// Returns the fields to extract of every record.
-    pub(super) fn fields(&self) -> &Arc<FieldSet> {
+    pub(crate) fn fields(&self) -> &Arc<FieldSet> {
         &self.fields
     }
 
     /// Stores a record whose fields were extracted to `values`.
-    pub(super) fn put<'n>(
+    pub(crate) fn put<'n>(
         &self,
         last: &mut LastValueStore,
         names: impl Iterator<Item = &'n str>,
@@ -96,10 +96,10 @@ impl SnapshotMapping {
     }
 
     /// Adds stored records to what routes have stored since they exist.
-    pub(super) fn add_stored(
+    pub(crate) fn add_stored(
         &self,
         last: &LastValueStore,
-        event: &mut ShardEvent,
+        event: &mut ItemEvent,
         interest: &Interest,
         (mapping, values): (&Mapping, &mut FieldValues),
     ) {
@@ -114,11 +114,11 @@ impl SnapshotMapping {
             }
         };
         match event {
-            ShardEvent::RowBackfill(backfill) => {
+            ItemEvent::RowBackfill(backfill) => {
                 last.each(&interest.name, read);
                 self.add_rows(stored, backfill);
             }
-            ShardEvent::HistoryBackfill(backfill) => {
+            ItemEvent::HistoryBackfill(backfill) => {
                 last.each(&interest.name, read);
                 add_history(stored, fields, backfill);
             }
@@ -145,7 +145,7 @@ impl SnapshotMapping {
 
     /// Discards the snapshots of idle items and returns their names. Warns of snapshots that were
     /// evicted for lack of memory.
-    pub(super) fn expire(
+    pub(crate) fn expire(
         &mut self,
         last: &mut LastValueStore,
         connection: &str,

@@ -15,7 +15,7 @@ use weir_net::lock;
 /// An inbox with several writers (shards) and one reader (worker). The reader takes the lock only
 /// if the inbox is not empty.
 #[derive(Debug, Default)]
-pub(crate) struct InterestInbox {
+pub struct InterestInbox {
     filled: AtomicBool,
     inner: Mutex<InboxState>,
 }
@@ -35,7 +35,7 @@ struct QueuedInterests {
 
 impl InterestInbox {
     /// Adds an interest. `first` means that the shard had no interest in the item before.
-    pub(crate) fn put(&self, interest: Interest, first: bool) {
+    pub fn put(&self, interest: Interest, first: bool) {
         let mut inner = lock(&self.inner);
         if inner.closed {
             return;
@@ -60,7 +60,7 @@ impl InterestInbox {
 
     /// Passes all pending interests to `reader`. It must be called before records are mapped that
     /// were written after an interest was added. Shards are not blocked meanwhile.
-    pub(crate) fn take(&self, mut reader: impl FnMut(Interest)) {
+    pub fn take(&self, mut reader: impl FnMut(Interest)) {
         if !self.filled.load(Ordering::Acquire) {
             return;
         }
@@ -75,7 +75,7 @@ impl InterestInbox {
     }
 
     /// Closes the inbox because the reader has ended; later interests are dropped.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         let mut inner = lock(&self.inner);
         inner.closed = true;
         inner.interests = HashMap::default();

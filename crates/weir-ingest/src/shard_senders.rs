@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_net::{MailboxSender, PostError};
 
 use crate::counters::{WorkerCounters, add};
-use crate::shard::ShardEvent;
+use crate::item_event::ItemEvent;
 
 /// Maximum wait for a full inbox before the stop flag is checked.
 const POST_TIMEOUT: Duration = Duration::from_millis(100);
@@ -15,15 +15,26 @@ const POST_TIMEOUT: Duration = Duration::from_millis(100);
 /// the shutdown.
 const LATE_MAX: u32 = 20;
 
-#[derive(Clone)]
-pub(super) struct ShardSenders {
-    pub(super) shards: Vec<MailboxSender<ShardEvent>>,
+/// Inboxes of the shards, whose events of type `E` include those of items.
+pub(crate) struct ShardSenders<E> {
+    pub(crate) shards: Vec<MailboxSender<E>>,
     stop: Arc<AtomicBool>,
     late: Arc<AtomicU32>,
 }
 
-impl ShardSenders {
-    pub(super) fn new(shards: Vec<MailboxSender<ShardEvent>>, stop: Arc<AtomicBool>) -> Self {
+// Derived, it would require events that can be cloned.
+impl<E> Clone for ShardSenders<E> {
+    fn clone(&self) -> Self {
+        Self {
+            shards: self.shards.clone(),
+            stop: Arc::clone(&self.stop),
+            late: Arc::clone(&self.late),
+        }
+    }
+}
+
+impl<E: From<ItemEvent>> ShardSenders<E> {
+    pub(crate) fn new(shards: Vec<MailboxSender<E>>, stop: Arc<AtomicBool>) -> Self {
         Self {
             shards,
             stop,
@@ -33,11 +44,11 @@ impl ShardSenders {
 
     /// Sends an event and waits while the shard's inbox is full, so a slow shard slows reading from
     /// Kafka. Events are dropped, and counted, only after the stop.
-    pub(super) fn send(&self, shard: u16, event: ShardEvent, counters: &WorkerCounters) {
+    pub(crate) fn send(&self, shard: u16, event: ItemEvent, counters: &WorkerCounters) {
         let Some(sender) = self.shards.get(usize::from(shard)) else {
             return;
         };
-        let mut event = event;
+        let mut event = E::from(event);
         loop {
             match sender.post(event, POST_TIMEOUT) {
                 Ok(()) | Err(PostError::Disconnected(_)) => return,
