@@ -8,14 +8,12 @@ use weir_tlcp::server::SessionLocation;
 
 use super::api_error::ApiError;
 use crate::shard::{
-    SessionAction, SessionFilter, SessionRow, SessionVisit, ShardContext, ShardEvent, Visit,
-    VisitedSessions,
+    SLICE_SESSIONS, SessionAction, SessionFilter, SessionRow, SessionVisit, ShardContext,
+    ShardEvent, Visit, VisitedSessions,
 };
 
 /// Time for the event loops to answer one call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Sessions of one slice, so that it delays deliveries by less than a millisecond.
-const SLICE: usize = 32;
 
 /// Place in the sessions of all shards.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,7 +69,7 @@ impl<'a> Visitor<'a> {
             if rows.len() >= most {
                 return Ok((rows, Some(cursor)));
             }
-            let slice = self.slice(action, cursor, SLICE.min(most - rows.len()))?;
+            let slice = self.slice(action, cursor, SLICE_SESSIONS.min(most - rows.len()))?;
             rows.extend(slice.rows);
             cursor = match slice.next {
                 Some(slot) => Cursor { slot, ..cursor },

@@ -53,5 +53,6 @@ pub(crate) use self::placement::Placement;
 pub(crate) use self::session_writer::WriterCounters;
 pub(crate) use self::state::{ACTIVITIES, Shard};
 pub(crate) use self::visit::{
-    SessionAction, SessionFilter, SessionRow, SessionVisit, TraceTarget, Visit, VisitedSessions,
+    SLICE_SESSIONS, SessionAction, SessionFilter, SessionRow, SessionVisit, TraceTarget, Visit,
+    VisitedSessions,
 };

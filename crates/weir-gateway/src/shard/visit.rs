@@ -9,6 +9,9 @@ use weir_access::AccessDetails;
 
 use crate::trace::TraceSink;
 
+/// Maximum number of sessions of one slice, so that it delays deliveries by less than 1 ms.
+pub(crate) const SLICE_SESSIONS: usize = 32;
+
 /// Request of session administration to one shard, which handles it in one iteration.
 #[derive(Debug)]
 pub(crate) enum Visit {

@@ -68,7 +68,7 @@ impl Clients {
     }
 
     /// Handles one slice and sends its result. The operator may have left.
-    pub(super) fn visit_sessions(&mut self, io: &mut ServerIo, visit: &SessionVisit) {
+    pub(super) fn visit_sessions(&mut self, io: &mut impl Wire, visit: &SessionVisit) {
         let (found, next) = self.find_sessions(io, visit);
         let mut rows = Vec::with_capacity(found.len());
         for key in found {
@@ -93,7 +93,7 @@ impl Clients {
     /// Returns the sessions of a slice, and the slot of the next one.
     fn find_sessions(
         &mut self,
-        io: &mut ServerIo,
+        io: &mut impl Wire,
         visit: &SessionVisit,
     ) -> (Vec<SessionKey>, Option<u32>) {
         let filter = &visit.filter;
@@ -144,7 +144,7 @@ impl Clients {
 
     fn session_row(
         &mut self,
-        io: &mut ServerIo,
+        io: &mut impl Wire,
         key: SessionKey,
         with_details: bool,
     ) -> Option<SessionRow> {
@@ -222,7 +222,7 @@ impl Clients {
 
 impl SessionFilter {
     /// Returns `true` if a session has the user, issuer and address.
-    fn admits(&self, entry: &SessionEntry, io: &mut ServerIo) -> bool {
+    fn admits(&self, entry: &SessionEntry, io: &mut impl Wire) -> bool {
         let identity = entry.identity();
         let is = |wanted: &Option<String>, text: fn(&UserIdentity) -> &str| {
             let text = identity.map_or("", |identity| text(identity));
@@ -235,7 +235,7 @@ impl SessionFilter {
 }
 
 /// Returns the address of a session's connection, `None` without one.
-fn address(entry: &SessionEntry, io: &mut ServerIo) -> Option<IpAddr> {
+fn address(entry: &SessionEntry, io: &mut impl Wire) -> Option<IpAddr> {
     let bound = entry.is_bound().then_some(entry.conn)?;
     io.peer_ip(bound).map(|ip| ip.to_canonical())
 }

@@ -66,6 +66,7 @@ wire! {
     fn set_tag(conn: ConnId, tag: u64);
     fn set_timer(at_ms: u64, token: u64);
     fn admission_id(conn: ConnId) -> u32;
+    fn queued_bytes(conn: ConnId) -> usize;
     fn client_names(conn: ConnId) -> Option<CertificateNames>;
     fn deflate_window(conn: ConnId) -> Option<DeflateWindow>;
 }

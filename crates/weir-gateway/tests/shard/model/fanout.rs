@@ -63,6 +63,10 @@ impl Wire for Sink {
     fn admission_id(&mut self, _conn: ConnId) -> u32 {
         0
     }
+
+    fn queued_bytes(&mut self, _conn: ConnId) -> usize {
+        0
+    }
     fn client_names(&mut self, _conn: ConnId) -> Option<CertificateNames> {
         None
     }

@@ -297,6 +297,10 @@ impl Wire for MemoryWire {
         0
     }
 
+    fn queued_bytes(&mut self, _conn: ConnId) -> usize {
+        0
+    }
+
     fn client_names(&mut self, _conn: ConnId) -> Option<CertificateNames> {
         None
     }

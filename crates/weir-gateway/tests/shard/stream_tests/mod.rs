@@ -4,6 +4,7 @@
 mod access;
 mod adapter;
 mod dialects;
+mod listing;
 mod messages;
 
 use std::collections::{BTreeMap, HashMap};
@@ -183,6 +184,10 @@ impl Wire for ScriptedWire {
     }
 
     fn admission_id(&mut self, _id: ConnId) -> u32 {
+        0
+    }
+
+    fn queued_bytes(&mut self, _id: ConnId) -> usize {
         0
     }
 
