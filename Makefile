@@ -2,8 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build deb demo test test-kerberos test-keycloak test-rules test-churn attack \
-  lint bench soak fuzz clean docs
+.PHONY: help bootstrap build deb demo test test-kerberos test-keycloak test-rules test-churn \
+  test-adapter-faults attack lint bench soak fuzz clean docs
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -49,6 +49,10 @@ test-rules: ## compare the item rules with their model in 1,000,000 cases (some 
 test-churn: ## clients of two tenants that come, go and recover at 10,000 records/s for ten minutes
 	@. scripts/env; WEIR_CHURN_SECONDS=600 WEIR_CHURN_RATE=10000 cargo test --release --locked \
 	  -p weir-gateway --test record_churn -- --nocapture
+
+test-adapter-faults: ## sessions while a remote adapter is killed, stopped and restarted, for an hour
+	@. scripts/env; WEIR_ADAPTER_FAULT_SECONDS=3600 cargo test --release --locked \
+	  -p weir-gateway --test adapter_faults -- --nocapture
 
 attack: build ## run attacks next to regular clients, at full scale, against the release binary
 	@. scripts/env; WEIR_ATTACK=full WEIR_ATTACK_BINARY=$(abspath $(WEIR)) \

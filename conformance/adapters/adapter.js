@@ -1,13 +1,19 @@
 // Remote Metadata Adapter of the tests, with the unmodified SDK for Node.
 //
-// Arguments: host, port, user, password. adapter.py and Adapter.java decide the same.
+// Arguments: host, port, user, password. adapter.py and Adapter.java decide the same. With ADAPTER_CA,
+// a file with the authority of the gateway's certificate, the connection uses TLS.
 'use strict';
 
+const fs = require('fs');
 const net = require('net');
+const tls = require('tls');
 const { MetadataProvider } = require('lightstreamer-adapter');
 
 const [host, port, user, password] = process.argv.slice(2);
-const stream = net.createConnection(Number(port), host);
+const { ADAPTER_CA } = process.env;
+const stream = ADAPTER_CA === undefined
+  ? net.createConnection(Number(port), host)
+  : tls.connect({ host, port: Number(port), servername: 'localhost', ca: fs.readFileSync(ADAPTER_CA) });
 const provider = new MetadataProvider(stream, {}, { user, password });
 
 // Prints what the test waits for.

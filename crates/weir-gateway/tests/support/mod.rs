@@ -6,6 +6,7 @@
     reason = "a module of several test binaries"
 )]
 
+pub mod adapter;
 pub mod admin;
 pub mod classes;
 pub mod http;

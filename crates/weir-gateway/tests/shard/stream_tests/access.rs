@@ -12,10 +12,12 @@ use weir_net::server::RequestOutcome;
 
 use super::{TestEnv, UNIX_START_MS, conn};
 use crate::config::{GatewayLimits, UnknownNames};
+use crate::messages::Messages;
 use crate::shard::http;
 use crate::shard::wire::Wire as _;
 use weir_access::{AccessChange, AccessConfig, Authenticator, RawAccess};
 
+mod refresh;
 #[path = "../../../tests/support/signer.rs"]
 mod signer;
 
@@ -66,6 +68,10 @@ struct AccessEnv {
 
 impl AccessEnv {
     fn new(sections: &str) -> Self {
+        Self::build(sections, GatewayLimits::default(), None)
+    }
+
+    fn build(sections: &str, limits: GatewayLimits, messages: Option<Arc<Messages>>) -> Self {
         let raw: RawAccess = toml::from_str(sections).expect("valid TOML");
         let config = AccessConfig::new(raw, ".".as_ref()).expect("valid sections");
         let auth = Arc::new(Authenticator::new(config.expect("sections"), &["Data"]));
@@ -74,8 +80,8 @@ impl AccessEnv {
             assert!(keys.start_fetch(0));
             keys.fetched(key_set(&[&signer]), None, 0);
         });
-        let (limits, names) = (GatewayLimits::default(), UnknownNames::default());
-        let env = TestEnv::build(limits, names, Some(Arc::clone(&auth)), None);
+        let names = UnknownNames::default();
+        let env = TestEnv::build(limits, names, Some(Arc::clone(&auth)), messages);
         Self { env, auth, signer }
     }
 
@@ -493,40 +499,6 @@ fn session_ends_after_its_token() {
     assert_eq!(env.env.sessions(), 0);
 }
 
-#[test]
-fn new_token_renews_session_and_rights() {
-    let mut env = AccessEnv::new(&format!("{AUTH}{RULES}"));
-    env.session(1, r#"{"accounts":["A1","A2"]}"#);
-    for (sub_id, key) in [(1, "A1"), (2, "A2"), (3, "free")] {
-        let what = format!("LS_group=item-[key={key}]&LS_schema=a&LS_mode=MERGE");
-        assert_eq!(env.add(1, sub_id, &what), "REQOK,1");
-    }
-    let failed = |prog| format!("MSGFAIL,weir_auth,{prog},-10,Token refused");
-    let exp = UNIX_START_MS / 1_000 + 1_200;
-    let bob = env.token(r#"{"sub":"bob"}"#);
-    let foreign = signer("k1").token("{}");
-    for (prog, token) in [(1, &*bob), (2, &*foreign), (3, "x")] {
-        assert_eq!(
-            env.refresh(1, prog, token),
-            ["REQOK,5".to_owned(), failed(prog)]
-        );
-    }
-    let renewed = env.token(&format!(r#"{{"accounts":"A2","exp":{exp}}}"#));
-    assert_eq!(
-        env.refresh(1, 4, &renewed),
-        ["REQOK,5", "UNSUB,1", "MSGDONE,weir_auth,4,"]
-    );
-    assert_eq!(
-        env.add(1, 4, "LS_group=item-[key=A1]&LS_schema=a&LS_mode=MERGE"),
-        "REQERR,1,-2,Not authorized"
-    );
-    env.env.pass(700_000);
-    env.ws(1, "heartbeat\r\n");
-    assert_eq!(env.env.sessions(), 1, "the old token has ended");
-    env.env.pass(531_000);
-    assert_eq!(env.env.sessions(), 0);
-}
-
 /// Items of which clients of a tenant get a class of records each.
 const CLASSES: &str = r#"
 [[authorize]]
@@ -538,37 +510,6 @@ name = "tenants"
 items = ["item-[*]"]
 where = "VALUE.tenant = {claims.tenant}"
 "#;
-
-#[test]
-fn new_token_with_other_records_ends_subscription() {
-    let mut env = AccessEnv::new(&format!("{AUTH}{CLASSES}"));
-    let what = "LS_group=item-[key=x] item-[key=y]&LS_schema=a&LS_mode=MERGE";
-    let both = r#"{"tenant":["acme","zeta"]}"#;
-    for (number, claims, remains) in [
-        (1, r#"{"tenant":["zeta","acme","acme"]}"#, true),
-        (2, r#"{"tenant":["acme"]}"#, false),
-        (3, r#"{"tenant":"other"}"#, false),
-        (4, r#"{"tenant":["acme","zeta"],"role":"staff"}"#, false),
-        (5, "{}", false),
-    ] {
-        env.session(number, both);
-        assert_eq!(env.add(number, 1, what), "REQOK,1");
-        let token = env.token(claims);
-        let lines = env.refresh(number, 1, &token);
-        let ended = lines.contains(&"UNSUB,1".to_owned());
-        assert_eq!(ended, !remains, "{claims}: {lines:?}");
-    }
-    // All records are not a class either.
-    env.session(6, r#"{"role":"staff","tenant":"acme"}"#);
-    assert_eq!(env.add(6, 1, what), "REQOK,1");
-    let token = env.token(r#"{"tenant":"acme"}"#);
-    assert!(env.refresh(6, 1, &token).contains(&"UNSUB,1".to_owned()));
-    let item = (0, "item-[key=x]".into());
-    let count = |env: &AccessEnv| env.env.shard.clients.classes.of(&item).count();
-    assert_eq!(count(&env), 1, "only that of the first session");
-    env.ws(1, "control\r\nLS_reqId=2&LS_op=delete&LS_subId=1");
-    assert_eq!(count(&env), 0);
-}
 
 #[test]
 fn messages_without_identities_stay_refused() {

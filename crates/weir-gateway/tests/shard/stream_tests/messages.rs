@@ -23,22 +23,27 @@ struct MessageEnv {
 
 const ANY: &str = "[[message]]\nname = 'any'\nconnection = 'Data'\ntopic = 't'\n";
 
+/// Returns the messages of these sections, and what is passed on.
+pub(super) fn messages_of(toml: &str) -> (Arc<Messages>, Receiver<OutgoingMessage>) {
+    let raw: Sections = toml::from_str(toml).expect("valid sections");
+    let kafka = weir_kafka::KafkaSettings::plaintext("nowhere:9092");
+    let config = MessageConfig::new(&raw.message, raw.messages, &[("Data", true, &kafka)], false);
+    let options = ParseOptions::default();
+    let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &|_| None, options);
+    let connections = [report.connections.remove(0).expect("valid file")];
+    let prepared = Messages::new(config.expect("valid rules"), &connections, 1);
+    let (messages, mut queues) = prepared.expect("rules");
+    (messages, queues.remove(0).receiver)
+}
+
 impl MessageEnv {
     fn new(toml: &str) -> Self {
-        let raw: Sections = toml::from_str(toml).expect("valid sections");
-        let kafka = weir_kafka::KafkaSettings::plaintext("nowhere:9092");
-        let config =
-            MessageConfig::new(&raw.message, raw.messages, &[("Data", true, &kafka)], false);
-        let options = ParseOptions::default();
-        let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &|_| None, options);
-        let connections = [report.connections.remove(0).expect("valid file")];
-        let prepared = Messages::new(config.expect("valid rules"), &connections, 1);
-        let (messages, mut queues) = prepared.expect("rules");
+        let (messages, written) = messages_of(toml);
         let (limits, shared) = (GatewayLimits::default(), Some(Arc::clone(&messages)));
         Self {
             env: TestEnv::build(limits, UnknownNames::default(), None, shared),
             messages,
-            written: queues.remove(0).receiver,
+            written,
         }
     }
 

@@ -244,6 +244,7 @@ impl TestEnv {
         let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &none, options);
         let config = report.connections.remove(0).expect("valid file");
         let cluster = Cluster::of(&config, &[], Default::default()).expect("valid settings");
+        let guard = Arc::new(Admission::new(&limits, Origins::default(), 1));
         let shared = Arc::new(ShardContext {
             audit: None,
             handles: SessionHandles::default(),
@@ -263,11 +264,7 @@ impl TestEnv {
             auth,
             compression: Default::default(),
             diff_bytes_per_second: 0,
-            guard: Arc::new(Admission::new(
-                &GatewayLimits::default(),
-                Origins::default(),
-                1,
-            )),
+            guard,
             shards: 1,
             placement: Placement::new(1, 1),
             peers: Arc::default(),
