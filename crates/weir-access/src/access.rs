@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde_json::Value;
 use weir_identity::UserIdentity;
 use weir_identity::rules::Grants;
 
@@ -23,6 +24,8 @@ pub struct SessionAccess {
     pub end_ms: u64,
     /// Parts in the usage of the user and of the tenant.
     pub shares: Box<[UsageShare]>,
+    /// Claims `tls.*` of a client with a token, which a new token does not change.
+    pub certificate: Option<Box<Value>>,
     /// Number of sessions that were identified like this one.
     pub count: Arc<AtomicU64>,
 }
@@ -93,7 +96,7 @@ mod tests {
     #[test]
     fn access_stays_small() {
         assert!(
-            size_of::<SessionAccess>() <= 96,
+            size_of::<SessionAccess>() <= 104,
             "{}",
             size_of::<SessionAccess>()
         );

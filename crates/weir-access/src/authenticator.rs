@@ -4,21 +4,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crossbeam_channel::Receiver;
+use serde_json::Value;
 use weir_identity::config::{RevocationTopic, SessionRule, TokenSource};
 use weir_identity::keys::KeyAvailability;
 use weir_identity::keys::KeyRotation;
 use weir_identity::rules::{Allowance, Denial, GrantTable, Grants, ItemRules, RecordSelection};
 use weir_identity::token::{TokenCache, TokenError, TokenVerifier, VerifiedToken};
 use weir_identity::{
-    ClaimPath, Claims, Revocation, RevocationError, RevocationKey, Revocations, TooManyValues,
-    UserIdentity,
+    AuthMethod, ClaimPath, Claims, OwnClaims, Revocation, RevocationError, RevocationKey,
+    Revocations, TooManyValues, UserIdentity,
 };
 use weir_net::http1::HttpRequest;
 use weir_net::tls::CertificateNames;
 use weir_tlcp::request::Bandwidth;
 
 use crate::access::{SessionAccess, lower};
-use crate::certificate::certified_client;
+use crate::certificate::{certificate_end_ms, certified_client, with_names};
 use crate::config::AccessConfig;
 use crate::counters::AuthCounters;
 use crate::credentials::{ConnectionCredentials, Credential, Credentials};
@@ -218,6 +219,10 @@ impl Authenticator {
         let (source, client) = match found {
             Some((source, Credential::Token(token))) => {
                 let client = self.verify(token, credentials.user, unix_ms);
+                let client = client.map(|client| match credentials.names() {
+                    Some(names) => Arc::new(with_names(&client, names)),
+                    None => client,
+                });
                 (source_name(source), client)
             }
             Some((source, Credential::Certificate(names))) => {
@@ -339,6 +344,15 @@ impl Authenticator {
         }
         let age_max_ms = rule.and_then(|rule| rule.age_max_ms);
         let aged_ms = age_max_ms.map_or(u64::MAX, |age_ms| now.loop_ms.saturating_add(age_ms));
+        // Of a client without a token, the certificate is the identity, which has its own end.
+        let names = client.claims.own(OwnClaims::Tls);
+        let names = names.filter(|_| client.identity.method() == AuthMethod::Jwt);
+        let certificate_ms = names.and_then(certificate_end_ms);
+        let certificate_ms = certificate_ms.map_or(u64::MAX, |end_ms| {
+            let left_ms = end_ms.saturating_sub(now.unix_ms);
+            now.loop_ms.saturating_add(left_ms)
+        });
+        let aged_ms = aged_ms.min(certificate_ms);
         let access = SessionAccess {
             identity: Arc::clone(&client.identity),
             grants,
@@ -346,6 +360,7 @@ impl Authenticator {
             aged_ms,
             end_ms: aged_ms.min(self.expiry_ms(&client.identity, now, spread)),
             shares: shares.into(),
+            certificate: names.cloned().map(Box::new),
             count: self.counters.begin_session(client.identity.method()),
         };
         Ok(Admitted { access, replaced })
@@ -363,6 +378,16 @@ impl Authenticator {
         if !access.identity.is_same_user(&client.identity) {
             return Err(TokenError::OtherUser.into());
         }
+        let client = match &access.certificate {
+            None => client,
+            Some(names) => {
+                let mut combined = VerifiedToken::clone(&client);
+                combined
+                    .claims
+                    .replace_own(OwnClaims::Tls, Value::clone(names));
+                Arc::new(combined)
+            }
+        };
         let grants = self.grants(&client)?;
         let rule = SessionRule::first(&self.session_rules, &client.claims)?;
         access.identity = Arc::clone(&client.identity);

@@ -94,6 +94,11 @@ impl<'a> Credentials<'a> {
         sources.find_map(|source| Some((source, self.of(source)?)))
     }
 
+    /// Returns the names in the certificate of the connection.
+    pub(crate) fn names(&self) -> Option<&'a CertificateNames> {
+        self.connection?.names.as_ref()
+    }
+
     fn of(&self, source: &TokenSource) -> Option<Credential<'a>> {
         let token = match source {
             // SDKs without a password send an empty one.

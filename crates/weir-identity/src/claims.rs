@@ -105,13 +105,22 @@ impl Claims {
         Self(members)
     }
 
+    /// Returns the claims of a group of Weir's own.
+    pub fn own(&self, group: OwnClaims) -> Option<&Value> {
+        self.0.get(group.member())
+    }
+
+    /// Replaces the claims of a group of Weir's own.
+    pub fn replace_own(&mut self, group: OwnClaims, claims: Value) {
+        self.0.insert(group.member().to_owned(), claims);
+    }
+
     /// Sets a claim of Weir's own: `weir.NAME` or `tls.NAME`.
     pub fn set_own(&mut self, group: OwnClaims, name: &str, value: Value) {
-        let group = match group {
-            OwnClaims::Weir => OWN_MEMBERS[0],
-            OwnClaims::Tls => OWN_MEMBERS[1],
-        };
-        let members = self.0.entry(group).or_insert_with(|| Map::new().into());
+        let members = self
+            .0
+            .entry(group.member())
+            .or_insert_with(|| Map::new().into());
         if let Value::Object(members) = members {
             members.insert(name.to_owned(), value);
         }
@@ -156,6 +165,15 @@ pub enum OwnClaims {
     Weir,
     /// Subject and alternative names of the client's certificate.
     Tls,
+}
+
+impl OwnClaims {
+    fn member(self) -> &'static str {
+        match self {
+            Self::Weir => OWN_MEMBERS[0],
+            Self::Tls => OWN_MEMBERS[1],
+        }
+    }
 }
 
 /// Returns the canonical text of a scalar.

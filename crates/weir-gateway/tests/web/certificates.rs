@@ -7,6 +7,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use weir_lab::security::{Authority, CertificateRequest, CertificateUsage, IssuedCertificate};
 
+use super::signer::{ISSUER, Signer, key_document};
 use super::*;
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
@@ -196,6 +197,64 @@ fn optional_certificate_goes_with_other_clients() {
     let as_bob = format!("{CREATE}&LS_user=bob");
     let mut socket = web_socket(&gateway, Some(&anna));
     assert_eq!(exchange(&mut socket, &as_bob, "CON"), REFUSED);
+    gateway.shut_down();
+}
+
+#[test]
+fn rules_can_require_token_and_certificate() {
+    let authority = authority();
+    let files = files(&authority);
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
+    let expires_s = now.expect("a time after 1970").as_secs() + 3_600;
+    let signer = Signer::new("k1", expires_s);
+    std::fs::write(files.path("keys.json"), key_document(&[&signer])).expect("a file");
+    let lines = CERTIFICATES
+        .replace("\n[auth]", "client_auth = \"optional\"\n\n[auth]")
+        .replace("[\"certificate\"]", "[\"password\", \"certificate\"]")
+        .replace(
+            "\"weir.auth\" = \"certificate\"",
+            "\"weir.auth\" = \"jwt\", role = \"trader\"",
+        );
+    let gateway = files.start(&format!(
+        "{lines}\n[[auth.issuer]]\nissuer = \"{ISSUER}\"\naudience = \"weir\"\n\
+         jwks_file = \"keys.json\"\n"
+    ));
+    let desk = issue(&authority, "desk", false);
+    let open = |certificate, claims: &str| {
+        let mut socket = web_socket(&gateway, certificate);
+        let create = format!("{CREATE}&LS_password={}", signer.token(claims));
+        let created = exchange(&mut socket, &create, "CON");
+        assert!(created.starts_with("CONOK,"), "{created}");
+        socket
+    };
+    let trader = r#"{"role":"trader"}"#;
+    let denied = "REQERR,1,-2,Not authorized";
+    let mut both = open(Some(&desk), trader);
+    assert!(exchange(&mut both, &add(1, "desk"), "SUBOK").starts_with("SUBOK,"));
+    // Claims of the token cannot replace the names in the certificate.
+    for (certificate, claims) in [
+        (None, r#"{"role":"trader","tls":{"cn":"desk"}}"#),
+        (Some(&desk), "{}"),
+        (None, trader),
+    ] {
+        let mut one = open(certificate, claims);
+        assert_eq!(exchange(&mut one, &add(1, "desk"), "REQERR"), denied);
+    }
+    // A new token keeps the names.
+    let refresh = |socket: &mut WebSocket<Tls>, prog: u32, claims: &str| {
+        let token = signer.token(claims);
+        let text = format!(
+            "msg\r\nLS_reqId=9&LS_sequence=weir_auth&LS_msg_prog={prog}&LS_message={token}"
+        );
+        exchange(socket, &text, "MSG")
+    };
+    assert!(refresh(&mut both, 1, trader).starts_with("MSGDONE,"));
+    assert!(exchange(&mut both, &add(2, "desk"), "SUBOK").starts_with("SUBOK,2"));
+    assert!(refresh(&mut both, 2, "{}").starts_with("MSGDONE,"));
+    assert_eq!(
+        exchange(&mut both, &add(3, "desk"), "REQERR"),
+        "REQERR,3,-2,Not authorized"
+    );
     gateway.shut_down();
 }
 

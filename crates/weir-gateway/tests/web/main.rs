@@ -4,6 +4,8 @@
 mod certificates;
 mod guard;
 mod pages;
+#[path = "../support/signer.rs"]
+mod signer;
 mod tls;
 
 use std::io::{Read, Write};
