@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use support::signer::{ISSUER, Signer, key_document};
-use support::{Client, TEST_TIMEOUT, TestEnv, metric};
+use support::{Client, TEST_TIMEOUT, TestEnv, metric, wait_metric};
 use weir_gateway::Gateway;
 use weir_identity::{Revocation, RevocationKey};
 
@@ -68,6 +68,50 @@ fn session(gateway: &Gateway, token: &str) -> Client {
     let line = create(&mut client, token);
     assert!(line.starts_with("CONOK,"), "{line}");
     client
+}
+
+/// Asks for unlimited bandwidth, and returns what the session gets.
+fn bandwidth(client: &mut Client) -> String {
+    client.send("control\r\nLS_reqId=1&LS_op=constrain&LS_requested_max_bandwidth=unlimited");
+    let mut lines = std::iter::repeat_with(|| client.line());
+    let found = lines.find_map(|line| Some(line.strip_prefix("CONS,")?.to_owned()));
+    found.expect("endless lines")
+}
+
+#[test]
+fn sessions_of_a_user_share_its_bandwidth() {
+    let signer = Signer::new("k1", now_s() + 3_600);
+    let env = TestEnv::new();
+    env.write("keys.json", &key_document(&[&signer]));
+    let toml = format!(
+        r#"
+        event_loops = 2
+        [auth]
+        [[auth.issuer]]
+        issuer = "{ISSUER}"
+        audience = "weir"
+        jwks_file = "keys.json"
+        [[session_rule]]
+        name = "all"
+        per_user = {{ bandwidth = 96 }}
+        "#
+    );
+    let gateway = env.ready(env.config_with(&toml, |xml| xml));
+    let open = |user: &str| {
+        let token = signer.token(&format!(r#"{{"sub":"{user}"}}"#));
+        Client::create_with(&gateway, &format!("&LS_password={token}")).expect("a session")
+    };
+    let mut sessions: Vec<_> = (0..8).map(|_| open("anna")).collect();
+    for session in &mut sessions {
+        assert_eq!(bandwidth(session), "12");
+    }
+    assert_eq!(bandwidth(&mut open("bob")), "96", "bob has his own");
+    // When sessions end, the others get more.
+    sessions.truncate(2);
+    wait_metric(&gateway, "weir_gateway_sessions", |count| count == 2);
+    for session in &mut sessions {
+        assert_eq!(bandwidth(session), "48");
+    }
 }
 
 #[test]
