@@ -33,7 +33,8 @@ use weir_net::lock;
 const TOKENS_MAX: usize = 100_000;
 /// Revocations that are stored.
 const REVOCATIONS_MAX: usize = 100_000;
-/// Least time from the end of a token to that of its session, and time over which ends are spread.
+/// Minimum time from the expiry of a token to the end of its session, and period over which
+/// session ends are spread.
 const EXPIRY_GRACE_MS: u64 = 5_000;
 const EXPIRY_SPREAD_MS: u64 = 1_000;
 
@@ -58,7 +59,7 @@ pub struct Admitted {
     pub replaced: Option<SessionPlace>,
 }
 
-/// Times at which a request is judged.
+/// Times at which a request is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessTime {
     /// Unix time in milliseconds.
@@ -434,7 +435,7 @@ impl Authenticator {
         most.is_none_or(|most| count < most as usize) && access.may_subscribe()
     }
 
-    /// Returns the bandwidth of a session that asks for `wanted`; `None` changes nothing.
+    /// Returns the bandwidth of a session that requests `wanted`; `None` changes nothing.
     pub fn bandwidth(
         &self,
         access: &SessionAccess,

@@ -23,7 +23,7 @@ pub struct AccessConfig {
     pub item_rules: Vec<ItemRule>,
     /// Limits of sessions.
     pub session_rules: Vec<SessionRule>,
-    /// Where the keys of each issuer come from.
+    /// Source of the keys of each issuer.
     pub keys: Vec<KeySource>,
 }
 

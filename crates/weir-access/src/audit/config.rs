@@ -1,17 +1,17 @@
-//! `[audit]`: where the audit log goes.
+//! `[audit]`: destination and queue of the audit log.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// Records that wait for the writer, by default; about 5 MB.
+/// Default maximum number of records that wait for the writer; about 5 MB.
 const QUEUE: usize = 10_000;
 const QUEUE_MAX: usize = 1_000_000;
 
 /// Destination and queue of the audit log.
 #[derive(Debug, Clone)]
 pub struct AuditConfig {
-    /// Where lines are written.
+    /// Destination of the lines.
     pub target: AuditTarget,
     /// Maximum number of records that wait for the writer; default 10,000.
     pub queue: usize,
@@ -49,7 +49,7 @@ pub enum AuditError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Reason of the system.
+        /// Error of the operating system.
         error: std::io::Error,
     },
     /// The thread that writes could not be started.
