@@ -18,7 +18,7 @@ const MESSAGE_ERROR: i32 = 35;
 const ADAPTER_ERROR: i32 = 66;
 const UNAVAILABLE: i32 = 68;
 
-/// ClientRefusal of a request: `CONERR`, `REQERR` or `MSGFAIL`.
+/// Refusal of a request: `CONERR`, `REQERR` or `MSGFAIL`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientRefusal {
     /// Code.
@@ -27,7 +27,7 @@ pub struct ClientRefusal {
     pub text: String,
 }
 
-/// ClientRefusal of a subscription.
+/// Refusal of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubscriptionRefusal {
     /// `REQERR`: the client drops the subscription.
@@ -126,5 +126,5 @@ pub fn message_refusal(failure: &AdapterFailure) -> ClientRefusal {
     }
 }
 
-/// Text for clients; exceptions may contain what they must not see.
+/// Text sent to clients. Exception texts may contain details that clients must not see.
 const ADAPTER_ERROR_TEXT: &str = "internal error";
