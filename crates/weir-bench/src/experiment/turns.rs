@@ -1,4 +1,4 @@
-//! Turns of the cells of a run: the order of the subjects, and the log of the cells.
+//! Order of the subjects in each repetition of a run, and the log of the cells.
 
 use weir_stats::run::{Cell, CellStatus};
 
@@ -61,7 +61,7 @@ impl<E: Into<BenchError>> From<E> for CellFailure {
     }
 }
 
-/// The cells of a run, in the order of their turns.
+/// The cells of a run, in the order in which they are measured.
 pub(crate) struct CellLog<'a> {
     context: RunContext<'a>,
     pub(crate) observer: &'a mut dyn Observer,
