@@ -39,7 +39,7 @@ pub enum DriverFailure {
     /// The driver sent an invalid line, which the text describes, and was killed.
     #[error("sent an invalid line and was killed: {0}")]
     InvalidLine(String),
-    /// The driver returned results with the described contradiction and was killed.
+    /// The driver returned contradictory results, which the text describes, and was killed.
     #[error("returned an impossible result and was killed: {0}")]
     ImpossibleResult(String),
     /// The driver responded with an error. It accepts further commands.
