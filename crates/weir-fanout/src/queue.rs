@@ -12,7 +12,7 @@ use super::delivery_mode::{DeliveryMode, PayloadSource};
 use super::row_table::RowChange;
 use super::work::visit;
 
-/// Bytes that an update counts in addition to its texts.
+/// Bytes counted for an update in addition to its texts.
 const ENTRY_BYTES: usize = 64;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) enum QueuedUpdate {
         key: Arc<str>,
         command: RowCommand,
         values: Arc<FrozenValues>,
-        /// Bytes that it counts; 0 if the row table holds the values anyway.
+        /// Bytes counted for it; 0 if the row table holds the values anyway.
         bytes: usize,
     },
     /// This number of updates was lost here.
@@ -145,8 +145,8 @@ impl UpdateQueue {
         }
     }
 
-    /// Records that all rows were removed, and drops the queued updates of rows. Updates that are
-    /// not of rows stay queued.
+    /// Records that all rows were removed, and drops the queued updates of rows. Other updates
+    /// stay queued.
     pub(crate) fn push_clear(&mut self) {
         if self.delivery.payload_source() != PayloadSource::Row {
             return self.entries.push_back(QueuedUpdate::Clear);
