@@ -8,7 +8,7 @@ use super::default::default_text;
 use super::raw::{Label, Presence, RawEnum, RawField, RawFile, RawKind, RawMessage};
 use super::types::{EnumId, EnumType, Field, FieldKind, MessageId, MessageType, Types};
 
-/// Greatest number of a field.
+/// Highest field number.
 const FIELD_NUMBER_MAX: i64 = (1 << 29) - 1;
 
 /// A named type.
@@ -29,7 +29,7 @@ struct Names<'a> {
 struct Declared<'a> {
     name: Arc<str>,
     raw: &'a RawMessage,
-    /// Messages inside, map entries and groups included.
+    /// Nested messages, including map entries and groups.
     nested: Vec<MessageId>,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Names<'a> {
         Ok(full)
     }
 
-    /// Adds a message and all types inside. The readers of files limit the nesting.
+    /// Adds a message and the types nested in it. The readers of files limit the nesting.
     fn add_message(&mut self, scope: &str, raw: &'a RawMessage) -> Result<MessageId, SchemaError> {
         // A schema has less than 4 GiB, and so fewer messages.
         let id = self.messages.len() as MessageId;
@@ -278,7 +278,7 @@ fn enum_type(name: &Arc<str>, raw: &RawEnum) -> Result<EnumType, SchemaError> {
         })?;
         values.push((number, value.as_str().into()));
     }
-    // A stable sort: of several names of a number the first one stays.
+    // The sort is stable, so the first of several names with the same number is kept.
     values.sort_by_key(|(number, _)| *number);
     let mut aliases = Vec::new();
     values.dedup_by(|later: &mut (i32, Box<str>), kept| {
