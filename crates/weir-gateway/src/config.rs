@@ -79,11 +79,11 @@ pub struct GatewayConfig {
     /// Compression of WebSocket messages; default off.
     pub compression: CompressionConfig,
     pub(crate) allowed_origins: Origins,
-    /// Identities of clients and what they may do; `None`: every client may do everything.
+    /// Identities and rights of clients; `None`: every client may do everything.
     pub access: Option<AccessConfig>,
     /// Item that configures the client simulator of Lightstreamer's load test; `None`: not served.
     pub simulator: Option<SimulatorConfig>,
-    /// Remote Metadata Adapter; `None`: none is asked.
+    /// Remote Metadata Adapter; `None`: not used.
     pub adapter: Option<AdapterConfig>,
     /// Rules and limits of client messages; without rules, all are refused.
     pub messages: MessageConfig,
@@ -110,7 +110,7 @@ pub enum UnknownNames {
     /// `REQERR`, so that the author of a misspelt name sees the error.
     #[default]
     Refuse,
-    /// The connector's behaviour: the item never gets updates, the field stays null.
+    /// The item never gets updates, or the field stays null, as with the connector.
     Accept,
 }
 
@@ -168,7 +168,7 @@ pub struct CliOverrides {
     pub lightstreamer_conf: Option<PathBuf>,
     /// `--kafka-config` and `--kafka-property`, for all connections.
     pub kafka: ClientProperties,
-    /// Text of `gateway.toml` if there is no file: for `--topic`.
+    /// Text generated for `--topic` in place of a `gateway.toml`.
     pub generated: Option<String>,
     /// `--kafka-reader`
     pub reader: Option<weir_kafka::ReaderChoice>,

@@ -65,7 +65,7 @@ impl GatewayError {
         }
     }
 
-    /// Returns the single errors.
+    /// Returns the individual errors.
     pub fn errors(&self) -> &[Self] {
         match self {
             Self::Several(errors) => errors,
@@ -177,7 +177,7 @@ impl InvalidConfig {
     }
 }
 
-/// Returns a location in a file, in a line from 1 if it is known.
+/// Returns a location in a file, with the line from 1 if it is known.
 pub(crate) fn in_file(file: impl ToString, line: Option<u32>) -> Location {
     Location {
         file: file.to_string(),

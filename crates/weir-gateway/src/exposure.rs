@@ -7,7 +7,7 @@ use weir_identity::config::{AuthConfig, TokenSource};
 use crate::admission::Origins;
 use crate::tls::TlsFiles;
 
-/// Returns remarks on how credentials reach the gateway, with what to do.
+/// Returns remarks on how credentials reach the gateway, each with a remedy.
 pub(crate) fn exposures(
     auth: &AuthConfig,
     origins: &Origins,
