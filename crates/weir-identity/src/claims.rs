@@ -8,14 +8,14 @@ use thiserror::Error;
 
 use crate::identity::UserIdentity;
 
-/// Most values of a claim that a rule uses.
+/// Maximum number of values of a claim that a rule uses.
 pub const CLAIM_VALUES_MAX: usize = 1_000;
-/// Most steps of a path.
+/// Maximum number of steps of a path.
 const STEPS_MAX: usize = 8;
 /// Members that Weir sets. Claims of tokens with these names are hidden.
 const OWN_MEMBERS: [&str; 2] = ["weir", "tls"];
 
-/// Path to a claim: names separated by dots, quoted if they contain other characters than letters,
+/// Path to a claim: names separated by dots, quoted if they contain characters other than letters,
 /// digits, `_` and `-`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimPath {
@@ -97,7 +97,7 @@ pub struct TooManyValues {
 pub struct Claims(Map<String, Value>);
 
 impl Claims {
-    /// Takes the members of a token, or of a file for `explain`. Names that Weir sets are removed.
+    /// Creates claims from a token or a file of `explain`, without names that Weir sets.
     pub fn of_token(mut members: Map<String, Value>) -> Self {
         for name in OWN_MEMBERS {
             members.remove(name);
@@ -105,17 +105,17 @@ impl Claims {
         Self(members)
     }
 
-    /// Returns the claims of a group of Weir's own.
+    /// Returns the claims of a group that Weir sets.
     pub fn own(&self, group: OwnClaims) -> Option<&Value> {
         self.0.get(group.member())
     }
 
-    /// Replaces the claims of a group of Weir's own.
+    /// Replaces the claims of a group that Weir sets.
     pub fn replace_own(&mut self, group: OwnClaims, claims: Value) {
         self.0.insert(group.member().to_owned(), claims);
     }
 
-    /// Sets a claim of Weir's own: `weir.NAME` or `tls.NAME`.
+    /// Sets one of Weir's own claims: `weir.NAME` or `tls.NAME`.
     pub fn set_own(&mut self, group: OwnClaims, name: &str, value: Value) {
         let members = self
             .0

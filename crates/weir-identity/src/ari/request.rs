@@ -43,7 +43,7 @@ impl AdapterMethod {
         Self::NotifySessionClose,
     ];
 
-    /// Returns the method as lines name it.
+    /// Returns the name of the method in request lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Init => "MPI",
@@ -61,7 +61,7 @@ impl AdapterMethod {
         }
     }
 
-    /// Returns the method of a name.
+    /// Returns the method with a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
@@ -132,7 +132,7 @@ pub struct TableStatistics {
 pub enum AdapterRequest {
     /// First request.
     Init { parameters: Vec<Parameter> },
-    /// A client wants a session.
+    /// A client requests a session.
     NotifyUser {
         user: Option<String>,
         password: Option<String>,

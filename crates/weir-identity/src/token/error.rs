@@ -25,7 +25,7 @@ impl fmt::Display for TokenPart {
     }
 }
 
-/// Reason why a token is rejected. It contains nothing of the token; `issuer` is the position of a
+/// Reason why a token is rejected. It contains no part of the token; `issuer` is the position of a
 /// configured issuer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe variants and fields
