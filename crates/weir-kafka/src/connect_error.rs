@@ -29,13 +29,13 @@ pub enum ConnectError {
         mechanism: String,
         reason: String,
     },
-    /// The encryption of a connection of Weir's own failed.
+    /// The encryption of one of Weir's own connections failed.
     #[error("broker {broker}: {failure}")]
     Encryption {
         broker: String,
         failure: Box<TlsFailure>,
     },
-    /// The login of a connection of Weir's own failed.
+    /// The login on one of Weir's own connections failed.
     #[error("broker {broker}: {error}")]
     Rejected {
         broker: String,

@@ -26,7 +26,7 @@ pub(super) struct Identities {
     client_id: String,
     /// `None` if only librdkafka can connect with these settings.
     security: Option<Arc<BrokerSecurity>>,
-    /// Connection to a broker that responded before; others may not know of a change yet.
+    /// Connection to a broker that responded before; other brokers may have older metadata.
     stream: Option<BrokerStream>,
     known: HashMap<String, KnownTopic>,
 }

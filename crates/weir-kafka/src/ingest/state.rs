@@ -217,7 +217,7 @@ impl IngestState {
         }
     }
 
-    /// Notes that a broker wants no request for some time.
+    /// Notes that a broker throttles the client for `pause`.
     pub(super) fn note_throttle(&self, pause: Duration) {
         let (count, sum) = &mut self.lock().throttled;
         *count += 1;
