@@ -50,7 +50,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Text of a configuration error whose location the caller knows.
+/// Text of a configuration error, to which the caller adds the location.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub(crate) struct Problem(pub(crate) String);

@@ -151,7 +151,7 @@ pub fn json(data: &[u8]) {
     };
     let document = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
     let has_parts = matches!(document.trim_ascii_start().first(), Some(b'{' | b'['));
-    // An extracted text is no longer JSON, and neither is infinity.
+    // An extracted string is not JSON, and neither is `Infinity`.
     if has_parts && !compact.contains("Infinity") {
         assert_eq!(texts("WHOLE", compact.as_bytes()).as_ref(), Ok(&whole));
         assert_eq!(texts("NEEDED", compact.as_bytes()).as_ref(), Ok(&needed));

@@ -78,7 +78,7 @@ pub struct Mapping {
     wildcard: Option<Box<Wildcard>>,
     /// Evaluators of keys and values.
     parts: KeyAndValue<PartConfig>,
-    /// Expressions of item rules, which are known after the mapping.
+    /// Expressions of item rules, set after the mapping is compiled.
     filters: OnceLock<RecordFilters>,
 }
 
@@ -321,7 +321,7 @@ impl Mapping {
         self.wildcard.as_ref().map(|wildcard| &*wildcard.expression)
     }
 
-    /// Gives an index to those of the names that are not configured fields. They have it while the
+    /// Assigns indexes to the names that are not configured fields. They are valid while the
     /// returned values exist. Without `field.*` there are none.
     ///
     /// # Errors
