@@ -23,7 +23,7 @@ pub(super) enum SessionsAccess {
     Granted,
     /// The token is wrong or absent.
     Denied,
-    /// There is no session administration.
+    /// Session administration is not available.
     Absent,
 }
 
@@ -52,7 +52,7 @@ impl AccessRules {
         (!self.is_served_host(host)).then(|| Response::text(421, text))
     }
 
-    /// Returns the access of a request to session administration, whose token is another one.
+    /// Returns the access of a request to session administration, which has its own token.
     pub(super) fn sessions_access(&self, request: &HttpRequest<'_>) -> SessionsAccess {
         let Some(token) = &self.sessions_token else {
             return SessionsAccess::Absent;
@@ -64,7 +64,7 @@ impl AccessRules {
     }
 
     /// Returns `true` if `host` is an IP address, localhost or a configured name. The port is not
-    /// checked because a rebound name comes with the right one.
+    /// checked because a request by DNS rebinding has the right one.
     fn is_served_host(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
