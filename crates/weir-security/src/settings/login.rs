@@ -379,7 +379,7 @@ fn kerberos(
     Ok(settings)
 }
 
-/// librdkafka puts key tab and principal into the command line of kinit, which a shell reads.
+/// librdkafka puts keytab and principal into the command line of kinit, which a shell reads.
 fn check_kerberos(settings: &KerberosSettings) -> Result<(), SettingsError> {
     let principal = settings.principal.as_deref();
     if settings.keytab.is_some() && principal.is_none() {
