@@ -52,7 +52,7 @@ pub(super) fn answer(run: &Run) -> Option<String> {
     ))
 }
 
-/// Returns the names of the two variants of an A/A test; `None` if the run is none.
+/// Returns the names of the two variants of an A/A test; `None` for other runs.
 fn aa_names(run: &Run) -> Option<[String; 2]> {
     let mut names = run.cells.iter().filter_map(|cell| cell.variant.as_deref());
     let expected = aa_variants(Some(names.next()?));
