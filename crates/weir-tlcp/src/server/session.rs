@@ -1,5 +1,5 @@
 //! State of a session: stream start, keepalive, `SYNC`, inactivity, data count and subscriptions.
-//! It is small, because a gateway has tens of thousands.
+//! It is small because a gateway holds tens of thousands of sessions.
 
 use std::sync::Arc;
 
