@@ -288,7 +288,11 @@ fn lost_updates_are_reported_to_slow_client_only() {
         }
         got += 1;
     };
-    assert_eq!((lost, got + lost), (2, number));
+    // The counter may have been behind when the last record was produced.
+    assert!(lost >= 2, "{lost}");
+    assert_eq!(got + lost, number);
+    let counted = metric(&gateway, "weir_gateway_updates_lost_total");
+    assert_eq!(u64::from(lost), counted);
     env.produce("Papaya", "current");
     for client in [&mut quick, &mut slow] {
         assert_eq!(client.line(), "U,1,1,current");
