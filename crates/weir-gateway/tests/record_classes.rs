@@ -171,7 +171,9 @@ fn snapshots_of_classes_are_stored_apart() {
             parameters.push(("item.snapshot.enabled.mode", mode));
             parameters.push(("item.snapshot.distinct.length", "3"));
         }
-        let gateway = classes.start(&toml, "news", &parameters);
+        // Items of the other template are stored once, since no rule selects their records.
+        parameters.push(("item-template.other", "other-#{id=KEY}"));
+        let gateway = classes.start(&toml, "news,item-template.other", &parameters);
         for (number, tenant) in (1..=9).zip(
             ["acme", "zeta", "acme", "zeta", "zeta", "acme"]
                 .iter()
@@ -180,9 +182,13 @@ fn snapshots_of_classes_are_stored_apart() {
             classes.news(&format!("\"{tenant}\""), &number.to_string());
         }
         // acme: 1 3 6 7 9; zeta: 2 4 5 8.
-        classes.news("null", "hidden");
-        wait_metric(&gateway, READ, |read| read == 10);
-        wait_metric(&gateway, STORED, |items| items == 3);
+        // acme: 1 3 6 7 9; zeta: 2 4 5 8.
+        for tenant in ["null", r#""acme,zeta""#, r#""""#] {
+            classes.news(tenant, "hidden");
+        }
+        wait_metric(&gateway, READ, |read| read == 12);
+        // Two items, and one of them for each of two tenants.
+        wait_metric(&gateway, STORED, |items| items == 4);
         for _ in 0..3 {
             for (tenants, last) in [
                 (r#""acme""#, ["6", "7", "9"]),
@@ -203,6 +209,7 @@ fn snapshots_of_classes_are_stored_apart() {
                 assert_lines(&mut client, &format!("{mode} {tenants}"), &expected);
             }
         }
+        assert_eq!(metric(&gateway, STORED), 4, "no class for hidden records");
         drop(gateway);
     }
 }
