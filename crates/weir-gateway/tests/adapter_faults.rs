@@ -1,10 +1,12 @@
-//! An adapter that is killed, stopped and restarted while sessions come and go: nothing is left of
-//! them in the gateway.
+//! An adapter that is killed, stopped, slow and restarted, or sends garbage, while sessions come and
+//! go: nothing is left of them in the gateway.
 //!
 //! `WEIR_ADAPTER_FAULT_SECONDS` (default 8) sets the time; `make test-adapter-faults` runs an hour.
 
 #![expect(clippy::print_stdout, reason = "what the run has shown")]
 
+#[path = "adapter_faults/garbage.rs"]
+mod garbage;
 mod support;
 
 use std::time::{Duration, Instant};
@@ -89,9 +91,7 @@ fn run_round(env: &AdapterEnv, fault: AdapterFault) {
     if matches!(fault, AdapterFault::Late) {
         adapter.signal("-TERM");
     }
-    wait_metric(&env.gateway, "weir_gateway_adapter_connected", |value| {
-        value == 0
-    });
+    env.wait_adapter_left();
 }
 
 #[test]
@@ -110,6 +110,7 @@ fn faults_of_the_adapter_leave_nothing() {
     let (mut rounds, mut before) = (0, None);
     while rounds <= WARM_UP_ROUNDS || Instant::now() < end {
         run_round(&env, FAULTS[rounds % FAULTS.len()]);
+        garbage::send_all(&env);
         rounds += 1;
         wait_metric(&env.gateway, GAUGES[0], |count| count == 0);
         if rounds == WARM_UP_ROUNDS {
@@ -123,9 +124,7 @@ fn faults_of_the_adapter_leave_nothing() {
         wait_metric(&env.gateway, gauge, |count| count == 0);
     }
     drop(last);
-    wait_metric(&env.gateway, "weir_gateway_adapter_connected", |value| {
-        value == 0
-    });
+    env.wait_adapter_left();
     let (before, after) = (before.expect("enough rounds"), Resources::read());
     let dropped = "weir_gateway_adapter_close_notifications_dropped_total";
     println!(

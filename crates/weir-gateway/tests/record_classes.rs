@@ -182,7 +182,6 @@ fn snapshots_of_classes_are_stored_apart() {
             classes.news(&format!("\"{tenant}\""), &number.to_string());
         }
         // acme: 1 3 6 7 9; zeta: 2 4 5 8.
-        // acme: 1 3 6 7 9; zeta: 2 4 5 8.
         for tenant in ["null", r#""acme,zeta""#, r#""""#] {
             classes.news(tenant, "hidden");
         }

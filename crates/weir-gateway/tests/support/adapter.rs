@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use weir_gateway::Gateway;
 
-use super::{Client, TEST_TIMEOUT, TestEnv, http};
+use super::{Client, TEST_TIMEOUT, TestEnv, http, wait_metric};
 
 pub const TOML: &str = r#"
 unknown_names = "accept"
@@ -130,6 +130,12 @@ impl AdapterEnv {
         }
     }
 
+    pub fn wait_adapter_left(&self) {
+        wait_metric(&self.gateway, "weir_gateway_adapter_connected", |value| {
+            value == 0
+        });
+    }
+
     /// Returns status line and text of the readiness page.
     pub fn readiness(&self) -> (String, String) {
         let request = "GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -137,13 +143,19 @@ impl AdapterEnv {
         (head.lines().next().expect("a status").to_owned(), body)
     }
 
-    /// Creates a session; fails with the refusal.
-    pub fn create(&self, user: &str) -> Result<Session, String> {
+    /// Sends the request for a session.
+    pub fn request_session(&self, user: &str) -> Client {
         let mut client = Client::connect(&self.gateway);
         client.send(&format!(
             "create_session\r\nLS_adapter_set=KafkaConnector&LS_cid=test&LS_send_sync=false\
              &LS_user={user}&LS_password=pw%7C1"
         ));
+        client
+    }
+
+    /// Creates a session; fails with the refusal.
+    pub fn create(&self, user: &str) -> Result<Session, String> {
+        let mut client = self.request_session(user);
         let line = client.line();
         let Some(rest) = line.strip_prefix("CONOK,") else {
             return Err(line);
