@@ -36,13 +36,18 @@ pub(super) fn append_string(
 }
 
 /// Returns the bytes of a string as text, with escapes.
-fn checked_text(raw: &[u8], at: usize) -> Result<&str, JsonError> {
-    // Without an early exit, this loop is vectorized.
-    if raw.iter().fold(false, |any, &b| any | (b < 0x20)) {
+pub(super) fn checked_text(raw: &[u8], at: usize) -> Result<&str, JsonError> {
+    if has_control(raw) {
         let control = raw.iter().position(|&b| b < 0x20).unwrap_or(0);
         return Err(JsonFault::Control.at(at + control));
     }
     std::str::from_utf8(raw).map_err(|e| JsonFault::Encoding.at(at + e.valid_up_to()))
+}
+
+/// Returns whether a control character occurs.
+pub(super) fn has_control(bytes: &[u8]) -> bool {
+    // Without an early exit, this loop is vectorized.
+    bytes.iter().fold(false, |any, &b| any | (b < 0x20))
 }
 
 /// Returns the character of an escape sequence and the length of the sequence after the backslash.
