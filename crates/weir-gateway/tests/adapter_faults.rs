@@ -1,5 +1,5 @@
-//! An adapter that is killed, stopped, slow and restarted, or sends garbage, while sessions come and
-//! go: nothing is left of them in the gateway.
+//! An adapter that is killed, stopped, slow and restarted, or sends garbage, while sessions come
+//! and go: nothing is left of them in the gateway.
 //!
 //! `WEIR_ADAPTER_FAULT_SECONDS` (default 8) sets the time; `make test-adapter-faults` runs an hour.
 
