@@ -38,9 +38,9 @@ const PRODUCT = {
     ["Subscriptions", ({ now }) => [Format.count(now("subscriptions")), Format.some(now("items"), "item")]],
     ["Updates out", ({ now }) => [Format.perSecond(now("updates")), `${Format.perSecond(now("records"))} records in`]],
     ["Bandwidth out", ({ now }) => [Format.bytesPerSecond(now("bytes_out")), `${Format.bytesPerSecond(now("bytes_in"))} in`]],
-    ["Latency p50", ({ now }) => [Format.milliseconds(now("latency_p50")), `p99: ${Format.milliseconds(now("latency_p99"))}`]],
-    ["Kafka lag", ({ now, sum }) => [Format.count(sum("lag.")), `${Format.perSecond(now("records_failed"))} failed`]],
-    ["Slow clients", ({ now }) => [Format.count(now("lagging")), `${Format.perSecond(now("conflated"))} conflated`]],
+    ["Latency p50", ({ now }) => [Format.milliseconds(now("latency_p50")), `p99: ${Format.milliseconds(now("latency_p99"))}`, above(now("latency_p99"), 1000, 5000)]],
+    ["Kafka lag", ({ now, sum }) => [Format.count(sum("lag.")), `${Format.perSecond(now("records_failed"))} failed`, above(sum("lag."), 10000, 100000) || above(now("records_failed"), 0.01, Infinity)]],
+    ["Slow clients", ({ now }) => [Format.count(now("lagging")), `${Format.perSecond(now("conflated"))} conflated`, above(now("lagging") / Math.max(now("sessions"), 1), 0.05, 0.2)]],
   ],
   /** The table of a response of session administration. */
   sessions: ({ sessions, after }) => ({

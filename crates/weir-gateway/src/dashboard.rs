@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use weir_net::admin::dashboard::{
-    COLUMNS_MAX, ColumnKind, Dashboard, DashboardLayout, DashboardSource,
+    COLUMNS_MAX, ColumnKind, Dashboard, DashboardLayout, DashboardSource, Problem,
 };
 
 use crate::admission::AdmissionLimit;
@@ -144,6 +144,10 @@ impl DashboardSource for GatewayFigures {
             known => known as f64,
         }));
         self.latency = latency;
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.sources.problems()
     }
 
     fn facts(&self) -> Map<String, Value> {

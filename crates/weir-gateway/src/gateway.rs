@@ -38,6 +38,7 @@ use crate::operators::SessionAdmin;
 use crate::session_handles::SessionHandles;
 use crate::shard::{ACTIVITIES, Placement, Shard, ShardContext, ShardEvent};
 use crate::shared_revocations::{self, SharedRevocations};
+use crate::try_page::TryPage;
 use weir_access::Authenticator;
 use weir_access::audit::AuditLog;
 use weir_ingest::Cluster;
@@ -167,6 +168,11 @@ impl Gateway {
             draining: Arc::clone(&draining),
         };
         let pages = GatewayPages {
+            try_page: TryPage {
+                adapter_set: shared.set_id.clone(),
+                listen,
+                tls_listen,
+            },
             sources,
             sessions: SessionAdmin::new(Arc::clone(&shared), others),
         };

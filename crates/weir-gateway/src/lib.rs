@@ -32,6 +32,7 @@ mod shared_revocations;
 mod simulator;
 pub mod tls;
 mod trace;
+mod try_page;
 
 pub use config::{GatewayConfig, GatewayLimits};
 pub use error::GatewayError;

@@ -21,9 +21,9 @@ const PRODUCT = {
     ["Requests", ({ now }) => [Format.perSecond(now("requests")), `${Format.perSecond(now("responses"))} responses`]],
     ["From clients", ({ now }) => [Format.bytesPerSecond(now("bytes_in")), `${Format.bytesPerSecond(now("bytes_out"))} from brokers`]],
     ["Filtered records", ({ now }) => [Format.perSecond(now("filter_records")), Format.some(now("cpu.filter"), "core")]],
-    ["Rejected", ({ now }) => [Format.perSecond(now("filter_rejected")), `${Format.perSecond(now("filter_withheld"))} withheld`]],
-    ["Buffered", ({ now }) => [Format.bytes(now("buffered")), `${Format.some(now("memory_waiting"), "frame")} waiting`]],
-    ["Broker failures", ({ now }) => [Format.perSecond(now("connect_failures") + now("silent_broker")), `${Format.perSecond(now("broker_errors"))} invalid`]],
+    ["Rejected", ({ now }) => [Format.perSecond(now("filter_rejected")), `${Format.perSecond(now("filter_withheld"))} withheld`, above(now("filter_rejected"), 0.01, Infinity)]],
+    ["Buffered", ({ now }) => [Format.bytes(now("buffered")), `${Format.some(now("memory_waiting"), "frame")} waiting`, above(now("memory_waiting"), 1, 100)]],
+    ["Broker failures", ({ now }) => [Format.perSecond(now("connect_failures") + now("silent_broker")), `${Format.perSecond(now("broker_errors"))} invalid`, above(now("connect_failures") + now("silent_broker") + now("broker_errors"), 0.01, 5)]],
   ],
   tables: (response) => [
     {

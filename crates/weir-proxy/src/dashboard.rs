@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use weir_net::admin::MetricKind;
 use weir_net::admin::dashboard::{
-    COLUMNS_MAX, ColumnKind, Dashboard, DashboardLayout, DashboardSource,
+    COLUMNS_MAX, ColumnKind, Dashboard, DashboardLayout, DashboardSource, Problem,
 };
 
 use crate::metrics::MetricSources;
@@ -83,6 +83,21 @@ impl DashboardSource for MetricSources {
             let found = metrics.iter().find(|metric| metric.0 == name);
             found.map_or(f64::NAN, |metric| metric.3 as f64)
         }));
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let brokers = self.shared.clusters.iter().flat_map(|cluster| {
+            let rows = cluster.health.rows().into_iter();
+            rows.filter_map(|row| {
+                let address = row.broker.to_string();
+                row.error.map(|cause| Problem {
+                    source: format!("broker of {}", cluster.config.name),
+                    address,
+                    cause,
+                })
+            })
+        });
+        brokers.collect()
     }
 
     fn facts(&self) -> Map<String, Value> {

@@ -50,6 +50,7 @@ mod wire;
 pub(crate) use self::context::ShardContext;
 pub(crate) use self::event::ShardEvent;
 pub(crate) use self::placement::Placement;
+pub(crate) use self::resolve::only_mode;
 pub(crate) use self::session_writer::WriterCounters;
 pub(crate) use self::state::{ACTIVITIES, Shard};
 pub(crate) use self::visit::{

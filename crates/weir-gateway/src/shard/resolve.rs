@@ -104,7 +104,8 @@ fn check_mode(add: &Add<'_>, connection: &KafkaConnection) -> Result<(), Subscri
     Ok(())
 }
 
-fn only_mode(connection: &KafkaConnection) -> Option<Mode> {
+/// Returns the mode that all subscriptions of a connection must have, if there is one.
+pub(crate) fn only_mode(connection: &KafkaConnection) -> Option<Mode> {
     let config = &connection.config;
     match config.snapshots.map(|snapshots| snapshots.mode) {
         Some(SnapshotMode::Merge) => Some(Mode::Merge),

@@ -71,6 +71,17 @@ fn samples_are_returned_once() {
     );
     assert_eq!(first["connections"][0]["name"], "QuickStart");
     assert_eq!(first["connections"][0]["ready"], false);
+    assert_eq!(first["problems"][0]["source"], "connection QuickStart");
+    assert!(
+        first["problems"][0]["address"]
+            .as_str()
+            .is_some_and(|at| at.contains(':'))
+    );
+    assert_eq!(
+        first["problems"][0]["since_unix_ms"],
+        first["started_unix_ms"]
+    );
+    assert_eq!(first["events"][0]["text"], "started");
     let next = first["next"].as_u64().expect("a number");
     let mut socket = upgrade(connect(gateway.listen_address()), None).expect("a WebSocket");
     assert!(exchange(&mut socket, CREATE, "CON").starts_with("CONOK,"));
@@ -135,11 +146,40 @@ fn page_loads_only_its_own_parts() {
 }
 
 #[test]
+fn try_page_may_connect_to_the_client_port_only() {
+    let gateway = Files::new().start("");
+    let admin = gateway.admin_address();
+    let (status, head, _) = get(admin, "/try", "");
+    assert_eq!(status, 200);
+    let policy = format!(
+        "script-src 'self'; style-src 'self'; connect-src 'self' ws://*:{};",
+        gateway.listen_address().port()
+    );
+    assert!(head.contains(&policy), "{head}");
+    assert_eq!(head.matches("content-security-policy").count(), 1, "{head}");
+    let (_, _, body) = get(admin, "/try.json", "");
+    let listed: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(listed["port"], gateway.listen_address().port());
+    let connection = &listed["connections"][0];
+    assert_eq!(connection["name"], "QuickStart");
+    for list in ["topics", "items", "fields"] {
+        assert!(
+            connection[list]
+                .as_array()
+                .is_some_and(|all| !all.is_empty()),
+            "{list}"
+        );
+    }
+    gateway.shut_down();
+}
+
+#[test]
 fn page_is_public_and_data_needs_token() {
     let gateway = Files::new().start("[admin]\ntoken = \"s3cret\"");
     let admin = gateway.admin_address();
     assert_eq!(get(admin, "/dashboard", "").0, 200);
-    for path in ["/dashboard.json", "/metrics", "/health/ready"] {
+    assert_eq!(get(admin, "/try", "").0, 200);
+    for path in ["/dashboard.json", "/try.json", "/metrics", "/health/ready"] {
         let (status, head, body) = get(admin, path, "");
         assert_eq!(status, 401, "{path}");
         assert!(head.contains("www-authenticate: bearer"), "{head}");

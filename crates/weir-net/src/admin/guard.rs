@@ -96,9 +96,16 @@ fn bearer<'a>(request: &HttpRequest<'a>) -> Option<&'a str> {
 }
 
 /// Adds headers that keep a browser from executing, framing or storing the page.
+///
+/// A page may have its own content policy, such as for connections to another port.
 pub(super) fn with_security_headers(response: Response) -> Response {
+    const POLICY: &str = "Content-Security-Policy";
+    let has_policy = response.headers.iter().any(|(name, _)| *name == POLICY);
+    let response = match has_policy {
+        true => response,
+        false => response.with_header(POLICY, CONTENT_POLICY),
+    };
     response
-        .with_header("Content-Security-Policy", CONTENT_POLICY)
         .with_header("X-Content-Type-Options", "nosniff")
         .with_header("X-Frame-Options", "DENY")
         .with_header("Referrer-Policy", "no-referrer")

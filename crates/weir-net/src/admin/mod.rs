@@ -81,6 +81,11 @@ pub trait AdminPages: Send + 'static {
         let _ = (path, query);
         None
     }
+    /// Returns the page at `path` that needs no token because it contains no data.
+    fn public_page(&self, path: &str) -> Option<Response> {
+        let _ = path;
+        None
+    }
     /// Returns the response to a call with the token of session administration, `None` if there is
     /// no such path.
     fn call(&mut self, call: &ApiCall<'_>) -> Option<Page> {
@@ -406,9 +411,14 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
             return self.call(io, conn, request);
         }
         // The dashboard page contains no data; its data requires the token.
-        let is_public = request.path == "/" || self.dashboard.part(request.path).is_some();
+        let public = self.pages.public_page(request.path);
+        let is_public =
+            request.path == "/" || public.is_some() || self.dashboard.part(request.path).is_some();
         if let Some(refusal) = self.access.reject(request, is_public) {
             return respond(refusal);
+        }
+        if let Some(page) = public {
+            return respond(page);
         }
         match self.page(request.path, request.query) {
             Page::Now(response) => respond(response),
@@ -440,8 +450,10 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
             DRAINED => io.stop(),
             REJECTION => self.reject_denied(io),
             _ => {
-                self.dashboard.sample();
                 self.certificates.iter().for_each(|files| files.check());
+                let counts = self.certificates.iter().map(|files| files.counts());
+                let reloads = counts.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+                self.dashboard.sample(reloads);
                 let interval_ms = SAMPLE_INTERVAL.as_millis() as u64;
                 io.set_timer(io.now_ms() + interval_ms, TICK);
             }

@@ -4,10 +4,12 @@
 //! The counters are per process, as the log is.
 
 mod limiter;
+mod recent;
 mod truncated;
 mod writer;
 
 pub use limiter::{LogLimiter, report_suppressed, suppressed_lines};
+pub use recent::recent_lines;
 pub use truncated::Truncated;
 pub use writer::{LogWriter, dropped_lines};
 

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
+use super::recent::keep;
+
 const LINES_MAX: usize = 4_096;
 /// Maximum number of bytes of one line; longer ones are truncated.
 const LINE_BYTES_MAX: usize = 8 * 1024;
@@ -85,7 +87,10 @@ fn write_all(mut output: impl Write, entries: &Receiver<LogEntry>) {
     for entry in entries {
         // If the output fails, there is no other place to report it.
         let _ = match entry {
-            LogEntry::Line(line) => output.write_all(&line),
+            LogEntry::Line(line) => {
+                keep(&line);
+                output.write_all(&line)
+            }
             LogEntry::Flush(done) => {
                 report_dropped(&mut output, &mut reported);
                 let flushed = output.flush();

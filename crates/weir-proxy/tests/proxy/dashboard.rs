@@ -64,6 +64,14 @@ fn samples_follow_clients_and_are_returned_once() {
     await_that("the probe to fail", || {
         samples(&proxy, 0)["brokers"][0]["error"].is_string()
     });
+    await_that("the problem", || {
+        samples(&proxy, 0)["problems"][0]["address"] == "127.0.0.1:1"
+    });
+    let shown = samples(&proxy, 0);
+    let problem = &shown["problems"][0];
+    assert_eq!(problem["source"], "broker of one");
+    assert!(problem["since_unix_ms"].as_u64() >= shown["started_unix_ms"].as_u64());
+    assert_eq!(shown["events"][0]["kind"], "start");
     let next = response["next"].as_u64().expect("a number");
     let rows = |after| samples(&proxy, after)["rows"].as_array().map(Vec::len);
     assert!(rows(next) < rows(0), "only new samples");

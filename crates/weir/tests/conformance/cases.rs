@@ -84,11 +84,12 @@ const CASES: [(&str, Run); 55] = [
 ];
 
 /// Cases about Weir's own pages, which run only with the browser SDK.
-const PAGES: [(&str, Run); 6] = [
+const PAGES: [(&str, Run); 7] = [
     ("example_page", pages::example),
     ("init_page", pages::init),
     ("dashboard", pages::dashboard),
     ("proxy_dashboard", pages::proxy_dashboard),
+    ("try_page", pages::try_page),
     ("report", report_page::report),
     ("report_libraries", report_page::libraries),
 ];

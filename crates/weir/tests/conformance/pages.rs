@@ -215,6 +215,18 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     first.subscription_error(1)?;
 
     lists_sessions(&page)?;
+    let events = "document.getElementById('events').textContent";
+    page.until(events, |text| {
+        text.as_str().is_some_and(|text| text.contains("started"))
+    })?;
+    page.until(
+        "document.querySelectorAll('#charts .event').length > 0",
+        |is| is == true,
+    )?;
+    ensure!(
+        page.evaluate("document.getElementById('problems').hidden")? == true,
+        "no problem"
+    );
     // The values change as long as records arrive.
     let mut number = 0;
     page.until(&tile("Updates out"), |shown| {
@@ -232,6 +244,40 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     let markup = page.evaluate(MARKUP)?;
     ensure!(markup == 0, "{markup} elements from names");
     page.finish(&[&site, "data:"])
+}
+
+/// The page lists topics and items and shows values as records arrive, also in all windows.
+pub(crate) fn try_page(case: &Case<'_>) -> Result<()> {
+    let file = case.dir().join("adapters.xml");
+    fs::write(&file, case.adapters()?)?;
+    let gateway = case.gateway_of(&file, any_port(), "")?;
+    let site = format!("http://{}/", gateway.admin());
+    let page = Page::open(case, &format!("{site}try"))?;
+    page.until("document.getElementById('listed').textContent", |text| {
+        text.as_str()
+            .is_some_and(|text| text.contains(&case.topic("")))
+    })?;
+    let raw = case.raw(&["t"]);
+    let fill = [
+        ("connection", raw.data_adapter.as_str()),
+        ("item", raw.items[0].as_str()),
+    ]
+    .map(|(id, text)| format!("document.getElementById('{id}').value = {}", json!(text)));
+    page.evaluate(&format!(
+        "{}, document.getElementById('add').requestSubmit(), 1",
+        fill.join(", ")
+    ))?;
+    page.until_is("document.getElementById('status').textContent", "connected")?;
+    let shown = "document.getElementById('values').textContent";
+    page.until(shown, |text| {
+        case.produce("t", HOSTILE).is_ok()
+            && text.as_str().is_some_and(|text| text.contains(HOSTILE))
+    })?;
+    let markup = page.evaluate(MARKUP)?;
+    ensure!(markup == 0, "{markup} elements from values");
+    views(case, &page)?;
+    let sockets = format!("ws://{}", gateway.address());
+    page.finish(&[&site, "data:", &sockets])
 }
 
 /// Sessions are listed with their token only, and hidden on request.
@@ -295,6 +341,11 @@ pub(crate) fn proxy_dashboard(case: &Case<'_>) -> Result<()> {
             wanted.iter().all(has)
         })?;
     }
+    let banner = "document.getElementById('problems').textContent";
+    page.until(banner, |text| {
+        let has = |part| text.as_str().is_some_and(|text| text.contains(part));
+        has("broker of down (127.0.0.1:1): ") && has(", since ")
+    })?;
     let (_, address) = proxy.addresses().next().context("a cluster")?;
     let client = TcpStream::connect(address)?;
     page.until_is(&tile("Connections"), "1")?;

@@ -66,6 +66,7 @@ class Chart {
     this.plot.replaceChildren();
     this.axes(width, top, x, y, from, to);
     lines.forEach((points, number) => this.line(points, number, x, y, history.gapMs));
+    this.marks(history.events.filter((event) => event.unix_ms >= from && event.unix_ms <= to), x, y);
     if (at !== null) {
       svg("line", { class: "cursor", x1: x(at), x2: x(at), y1: PLOT.top, y2: y(0) }, this.plot);
     }
@@ -75,6 +76,17 @@ class Chart {
     });
     const spoken = this.options.series.map(([, label], number) => `${label} ${this.options.format(shown[number])}`);
     this.plot.setAttribute("aria-label", `${this.options.title}: ${spoken.join(", ")}`);
+  }
+
+  /** A line per event with a flag, whose text appears under the pointer and in the table of events. */
+  marks(events, x, y) {
+    for (const { unix_ms: time, kind, text } of events) {
+      const at = x(time);
+      const group = svg("g", {}, this.plot);
+      svg("title", {}, group).textContent = `${Format.clock(time, true)} ${text}`;
+      svg("line", { class: `event ${kind}`, x1: at, x2: at, y1: PLOT.top, y2: y(0) }, group);
+      svg("path", { class: `flag ${kind}`, d: `M${at - 4} ${PLOT.top - 6}h8l-4 7Z` }, group);
+    }
   }
 
   axes(width, top, x, y, from, to) {

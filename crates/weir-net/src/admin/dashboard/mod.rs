@@ -7,12 +7,16 @@
 mod host;
 mod page;
 mod ring;
+mod timeline;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
+pub use self::timeline::Problem;
+
 use self::ring::{Sample, SampleRing};
+use self::timeline::Timeline;
 use super::metrics::json_page;
 use crate::http1::Response;
 
@@ -46,6 +50,10 @@ pub struct DashboardLayout {
 pub trait DashboardSource: Send + 'static {
     /// Appends the current value of each column; NaN if it is unknown.
     fn read(&mut self, values: &mut Vec<f64>);
+    /// Returns what is wrong at present, in the order of its importance.
+    fn problems(&self) -> Vec<Problem> {
+        Vec::new()
+    }
     /// Returns further facts that the page shows.
     fn facts(&self) -> Map<String, Value>;
 }
@@ -56,6 +64,7 @@ pub struct Dashboard {
     source: Box<dyn DashboardSource>,
     columns: Vec<String>,
     ring: SampleRing,
+    timeline: Timeline,
     started: Instant,
     started_unix: Duration,
     last: LastSample,
@@ -89,7 +98,11 @@ impl Dashboard {
         columns.extend((0..cores.len()).map(|number| format!("core.{number}")));
         let mut values = Vec::new();
         source.read(&mut values);
+        let started_unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Self {
+            timeline: Timeline::new(started_unix.as_millis() as u64, source.problems()),
             last: LastSample {
                 at: now,
                 values,
@@ -101,15 +114,17 @@ impl Dashboard {
             columns,
             ring: SampleRing::default(),
             started: now,
-            started_unix: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default(),
+            started_unix,
         }
     }
 
-    /// Takes a sample; must be called every [`SAMPLE_INTERVAL`].
-    pub(super) fn sample(&mut self) {
+    /// Takes a sample; must be called every [`SAMPLE_INTERVAL`] with the numbers of successful and
+    /// failed reloads of certificates.
+    pub(super) fn sample(&mut self, reloads: [u64; 2]) {
         let now = Instant::now();
+        let now_ms = (self.started_unix + (now - self.started)).as_millis() as u64;
+        let problems = self.source.problems();
+        self.timeline.update(now_ms, problems, reloads);
         let seconds = (now - self.last.at).as_secs_f32().max(0.001);
         self.last.at = now;
         // Seconds since the start, which an f32 represents exactly for years.
@@ -171,6 +186,9 @@ impl Dashboard {
             "now_unix_ms": now.as_millis() as u64,
             "period_ms": SAMPLE_INTERVAL.as_millis() as u64,
             "draining": draining,
+            "problems": self.timeline.problems(),
+            "events": self.timeline.events(),
+            "log": crate::log::recent_lines(),
             "columns": self.columns,
             "rows": rows,
             "next": next,

@@ -6,6 +6,7 @@ class History {
   constructor() {
     this.clear([]);
     this.gapMs = 2000;
+    this.events = [];
   }
 
   clear(columns) {
@@ -24,6 +25,12 @@ class History {
       this.times.splice(0, old);
       this.series.forEach((values) => values.splice(0, old));
     }
+  }
+
+  /** Adds the events of a process to those of the one before it. */
+  mark(events, startedMs, nowMs) {
+    const before = this.events.filter((event) => event.unix_ms < startedMs && event.unix_ms > nowMs - HOUR_MS);
+    this.events = [...before, ...events];
   }
 
   column(name) {
@@ -77,6 +84,12 @@ const latest = {
   sum: (prefix) => page.history.below(prefix).reduce((total, column) => total + (latest.now(column) || 0), 0),
 };
 
+/** The level of a tile whose value is high from `warn` on and critical from `bad` on. */
+function above(value, warn, bad) {
+  if (value === null || value < warn) return "";
+  return value < bad ? "warn" : "bad";
+}
+
 /** The charts of the product and those of every process; series without a column are left out. */
 function chartList(history) {
   const has = ([column]) => history.column(column) !== undefined;
@@ -108,17 +121,21 @@ function draw() {
   const { history, charts } = page;
   if (history.times.length === 0 || page.drawnTo === undefined) return;
   const to = page.drawnTo;
-  // Shortly after the start, less than the selected period is available.
-  const begin = Math.min(history.times[0], to - 60000);
-  const from = Math.max(to - page.minutes * 60000, begin);
+  const from = to - page.minutes * 60000;
   for (const chart of charts) chart.draw(history, from, to, page.at);
 }
 
 function showTiles() {
-  const process = ["CPU", ({ now, sum }) => [Format.some(sum("cpu."), "core"), Format.bytes(now("resident"))]];
+  // Event loops have a thread each, named with their number.
+  const busiest = () => Math.max(0, ...page.history.below("cpu.").filter((name) => /-\d+$/.test(name)).map(latest.now));
+  const process = ["CPU", ({ now, sum }) => [Format.some(sum("cpu."), "core"), Format.bytes(now("resident")), above(busiest(), 0.8, 0.95)]];
   const tiles = [...PRODUCT.tiles, process].map(([label, text]) => {
     const tile = html("div", "tile");
-    const [value, more] = text(latest);
+    const [value, more, level] = text(latest);
+    if (level) {
+      tile.classList.add(level);
+      html("span", "level", tile, level === "bad" ? "critical" : "high");
+    }
     html("p", "label", tile, label);
     html("p", "value", tile, value);
     html("p", "more", tile, more);
@@ -127,13 +144,22 @@ function showTiles() {
   find("tiles").replaceChildren(...tiles);
 }
 
+/** A titled area that the keyboard can scroll. */
+function panel(title) {
+  const box = html("div");
+  box.tabIndex = 0;
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", title);
+  html("h2", "", box, title);
+  return box;
+}
+
 /** A table: `head` has a title per column, `rows` have a text or [text, class] per cell. */
 function table({ id, title, head, rows }) {
-  const box = html("div");
-  html("h2", "", box, title);
+  const box = panel(title);
   const element = html("table", "", box);
   const titles = html("tr", "", html("thead", "", element));
-  head.forEach(([name, className]) => html("th", className, titles, name));
+  head.forEach(([name, className]) => html("th", className, titles, name).setAttribute("scope", "col"));
   const body = html("tbody", "", element);
   body.id = id;
   for (const cells of rows) {
@@ -163,13 +189,48 @@ function showState(response) {
   find("identity").textContent = parts.join(" · ");
 }
 
+/** The banner: what does not work, where, why and since when. It changes only with its text. */
+function showProblems({ problems }) {
+  const banner = find("problems");
+  const lines = problems.map(({ source, address, cause, since_unix_ms: since }) => {
+    const place = address ? `${source} (${address})` : source;
+    return `${place}: ${cause}, since ${Format.clock(since, true)}`;
+  });
+  banner.hidden = lines.length === 0;
+  const text = lines.join("\n");
+  if (banner.dataset.text === text) return;
+  banner.dataset.text = text;
+  banner.replaceChildren();
+  if (lines.length === 0) return;
+  html("h2", "", banner, Format.some(lines.length, "problem"));
+  const list = html("ul", "", banner);
+  for (const line of lines) html("li", "", list, line);
+}
+
+const EVENTS = { start: ["start", ""], reload: ["reload", ""], failed: ["reload failed", "bad"], lost: ["lost", "bad"], recovered: ["recovered", "good"] };
+
+/** Redraws events and log only if they are new, to keep what is selected and scrolled. */
+function showRecent({ log }) {
+  const events = page.history.events;
+  const newest = JSON.stringify([events, log]);
+  if (page.recent === newest) return;
+  page.recent = newest;
+  const rows = [...events].reverse().map(({ unix_ms: time, kind, text }) => [Format.clock(time, true), EVENTS[kind], text]);
+  const list = table({ id: "events", title: "Events", head: [["Time", "time"], ["Event", "time"], ["What", ""]], rows });
+  const box = panel("Recent log");
+  html("pre", "log", box, log.length > 0 ? [...log].reverse().join("\n") : "no lines yet").id = "log";
+  find("recent").replaceChildren(list, box);
+}
+
 function take(response) {
   const columns = response.columns.join("\n");
-  if (page.started !== response.started_unix_ms || page.history.columns.join("\n") !== columns) {
+  // The charts continue after a restart, unless the new process has other columns.
+  if (page.history.columns.join("\n") !== columns) {
     page.history.clear(response.columns);
-    page.started = response.started_unix_ms;
     buildCharts();
   }
+  page.started = response.started_unix_ms;
+  page.history.mark(response.events, response.started_unix_ms, response.now_unix_ms);
   page.next = response.next;
   page.history.gapMs = response.period_ms;
   page.history.add(response.rows, response.started_unix_ms, HOUR_MS);
@@ -183,16 +244,19 @@ function show() {
   const response = page.newest;
   if (!response) return;
   showState(response);
+  showProblems(response);
   if (page.paused) return;
   page.drawnTo = response.now_unix_ms;
   showTiles();
   find("tables").replaceChildren(...PRODUCT.tables(response, latest).map(table));
+  showRecent(response);
   find("sessions").hidden = !response.has_session_calls;
   draw();
 }
 
 function askForToken(wrong) {
   find("main").hidden = true;
+  find("problems").hidden = true;
   find("token").hidden = false;
   find("refused").textContent = wrong ? "Wrong admin token." : "";
   showStatus("warn", "token required");

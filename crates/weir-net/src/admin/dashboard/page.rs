@@ -73,6 +73,10 @@ mod tests {
                 include_str!("../../../../weir-gateway/src/dashboard.js"),
             ),
             (
+                "try",
+                include_str!("../../../../weir-gateway/src/try_page.js"),
+            ),
+            (
                 "proxy",
                 include_str!("../../../../weir-proxy/src/dashboard.js"),
             ),
