@@ -43,6 +43,15 @@ fn sessions_are_listed_shown_and_ended() {
             .collect()
     };
     assert_eq!(handles(&seen), handles(&all));
+    let slowest = own.sessions("order=slowest&limit=3");
+    let queues: Vec<_> = slowest
+        .iter()
+        .map(|row| row["queued_bytes"].as_u64())
+        .collect();
+    assert!(
+        queues.len() == 3 && queues.is_sorted_by(|one, next| one >= next),
+        "{queues:?}"
+    );
     let item = own.item("A").replace('[', "%5B").replace(']', "%5D");
     let found = own.sessions(&format!("item={item}&address=127.0.0.1"));
     assert_eq!(found.len(), 1);
@@ -79,6 +88,7 @@ fn faulty_calls_are_rejected_and_audited() {
     for (request, body, status) in [
         ("GET /admin/v1/sessions?limit=1001", "", 400),
         ("GET /admin/v1/sessions?limit=0", "", 400),
+        ("GET /admin/v1/sessions?order=name", "", 400),
         ("GET /admin/v1/sessions?name=x", "", 400),
         ("GET /admin/v1/sessions?after=x", "", 400),
         ("PUT /admin/v1/sessions", "", 405),

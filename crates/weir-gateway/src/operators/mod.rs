@@ -8,6 +8,7 @@ mod revocations;
 mod sessions;
 mod trace;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ use weir_access::Authenticator;
 /// Sessions in a page, by default and at most.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
+/// Maximum number of sessions that are put in order.
+const ORDERED_MAX: usize = 20_000;
 
 /// JSON for an operator, or why there is none.
 type Answer = Result<Value, ApiError>;
@@ -105,7 +108,9 @@ impl SessionAdmin {
     }
 
     fn list(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {
-        let known = ["user", "issuer", "address", "item", "limit", "after"];
+        let known = [
+            "user", "issuer", "address", "item", "limit", "after", "order",
+        ];
         let query = Query::parse(call.query, &known)?;
         let filter = query.filter()?;
         let most = query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE);
@@ -116,12 +121,33 @@ impl SessionAdmin {
                 .ok_or(ApiError::Parameter("after"))
         });
         let start = start.transpose()?.unwrap_or_default();
+        match (query.get("order"), query.get("after")) {
+            (None, _) => {}
+            (Some("slowest"), None) => return self.list_slowest(call, filter, most),
+            (Some(_), _) => return Err(ApiError::Parameter("order")),
+        }
         self.allow(call, "list_sessions", None);
         self.visit(filter, SessionAction::List, (start, most), |rows, rest| {
             let after = rest
                 .and_then(|_| rows.last())
                 .map(|row| row.session.clone());
             Ok(json!({ "sessions": rows, "after": after }))
+        })
+    }
+
+    /// Lists those of the first sessions whose clients have the most to take.
+    fn list_slowest(
+        &self,
+        call: &ApiCall<'_>,
+        filter: SessionFilter,
+        most: usize,
+    ) -> Result<Page, ApiError> {
+        self.allow(call, "list_sessions", None);
+        let all = (Cursor::default(), ORDERED_MAX);
+        self.visit(filter, SessionAction::List, all, move |mut rows, _| {
+            rows.sort_by_key(|row| Reverse((row.queued_bytes, row.lagging)));
+            rows.truncate(most);
+            Ok(json!({ "sessions": rows, "after": null }))
         })
     }
 

@@ -307,7 +307,7 @@ async function listSessions() {
   find("operator").value = "";
   const token = sessionStorage.getItem(SESSIONS_TOKEN);
   if (!token) return forgetSessions("Enter the token.");
-  const query = new URLSearchParams({ limit: "100", user: find("user").value });
+  const query = new URLSearchParams({ limit: "100", user: find("user").value, order: find("order").value });
   try {
     const headers = { Authorization: `Bearer ${token}` };
     const response = await fetch(`/admin/v1/sessions?${query}`, { headers, cache: "no-store" });
