@@ -58,6 +58,13 @@ const PRODUCT = {
       Format.duration(one.age_s * 1000),
     ]),
   }),
+  /** The table of the items with the most subscriptions. */
+  items: ({ items, sessions, complete }) => ({
+    id: "item-rows",
+    title: complete ? "Top items" : `Top items of the first ${sessions} sessions`,
+    head: [["Connection", ""], ["Item", ""], ["Subscriptions", "number"]],
+    rows: items.map((one) => [one.connection, one.item, String(one.subscriptions)]),
+  }),
   tables: (response, { now }) => {
     const limits = response.limits.filter(({ hits }) => hits > 0).map(({ limit, hits }) => [limit, String(hits)]);
     const none = [[`none of ${response.limits.length}`, "zero"], ["0", "zero"]];

@@ -43,6 +43,10 @@ fn sessions_are_listed_shown_and_ended() {
             .collect()
     };
     assert_eq!(handles(&seen), handles(&all));
+    let (status, top) = own.call("GET /admin/v1/items?limit=1", "");
+    assert_eq!((status, &top["complete"]), (200, &json!(true)));
+    assert_eq!(top["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(top["items"][0]["subscriptions"], 1);
     let slowest = own.sessions("order=slowest&limit=3");
     let queues: Vec<_> = slowest
         .iter()

@@ -6,6 +6,7 @@ mod body;
 mod query;
 mod revocations;
 mod sessions;
+mod top_items;
 mod trace;
 
 use std::cmp::Reverse;
@@ -21,6 +22,7 @@ use self::body::DisconnectBody;
 use self::query::Query;
 use self::revocations::RevocationBody;
 use self::sessions::{Cursor, Visitor};
+use self::top_items::{SESSIONS_MAX, top_items};
 use crate::session_handles::SessionHandles;
 use crate::shard::{SessionAction, SessionFilter, SessionRow, ShardContext};
 use crate::shared_revocations::SharedRevocations;
@@ -30,6 +32,8 @@ use weir_access::Authenticator;
 /// Sessions in a page, by default and at most.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
+/// Items in a list by default.
+const TOP_ITEMS: usize = 20;
 /// Maximum number of sessions that are put in order.
 const ORDERED_MAX: usize = 20_000;
 
@@ -61,6 +65,7 @@ impl SessionAdmin {
             ("sessions", None, "GET") => self.list(call),
             ("sessions", Some(handle), "GET") => self.show(call, handle),
             ("sessions", Some(handle), "DELETE") => self.end_one(call, handle),
+            ("items", None, "GET") => self.top_items(call),
             ("disconnect", None, "POST") => self.disconnect(call),
             ("trace", None, "GET") => self.trace(call),
             ("revocations", None, "GET") => self.revocations(call),
@@ -68,7 +73,7 @@ impl SessionAdmin {
             ("revocations", Some(id), "DELETE") => self.withdraw(call, id),
             ("revocations", None, _) => Err(ApiError::Method("GET, POST")),
             ("revocations", Some(_), _) => Err(ApiError::Method("DELETE")),
-            ("sessions" | "trace", None, _) => Err(ApiError::Method("GET")),
+            ("sessions" | "trace" | "items", None, _) => Err(ApiError::Method("GET")),
             ("sessions", Some(_), _) => Err(ApiError::Method("GET, DELETE")),
             ("disconnect", None, _) => Err(ApiError::Method("POST")),
             _ => return None,
@@ -148,6 +153,19 @@ impl SessionAdmin {
             rows.sort_by_key(|row| Reverse((row.queued_bytes, row.lagging)));
             rows.truncate(most);
             Ok(json!({ "sessions": rows, "after": null }))
+        })
+    }
+
+    /// Lists the items with the most subscribers among the first sessions.
+    fn top_items(&self, call: &ApiCall<'_>) -> Result<Page, ApiError> {
+        let query = Query::parse(call.query, &["limit"])?;
+        let most = query.number("limit", 1..=PAGE_MAX)?.unwrap_or(TOP_ITEMS);
+        self.allow(call, "list_items", None);
+        let all = (Cursor::default(), SESSIONS_MAX);
+        let filter = SessionFilter::default();
+        self.visit(filter, SessionAction::Show, all, move |rows, rest| {
+            let items = top_items(&rows, most);
+            Ok(json!({ "items": items, "sessions": rows.len(), "complete": rest.is_none() }))
         })
     }
 

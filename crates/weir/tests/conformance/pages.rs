@@ -303,7 +303,9 @@ fn lists_sessions(page: &Page) -> Result<()> {
     submit("")?;
     page.until_is(denied, "Enter the token.")?;
     submit(SESSIONS_TOKEN)?;
-    page.until(rows, |count| count == 2).map(drop)
+    page.until(rows, |count| count == 2)?;
+    let top = "document.querySelector('#item-rows').rows[0].cells[2].textContent";
+    page.until_is(top, "2").map(drop)
 }
 
 /// Values follow the clients of a proxy, the states of brokers are shown; nothing is wider than

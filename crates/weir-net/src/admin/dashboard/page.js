@@ -314,7 +314,10 @@ async function listSessions() {
     if (response.status === 401) return forgetSessions("Wrong token of session administration.");
     if (!response.ok) throw new Error(`status ${response.status}`);
     const listed = await response.json();
-    find("listed").replaceChildren(table(PRODUCT.sessions(listed)));
+    const counted = await fetch("/admin/v1/items", { headers, cache: "no-store" });
+    if (!counted.ok) throw new Error(`status ${counted.status}`);
+    const tables = [PRODUCT.sessions(listed), PRODUCT.items(await counted.json())];
+    find("listed").replaceChildren(...tables.map(table));
     find("forget").hidden = false;
     find("denied").textContent = "";
   } catch {
