@@ -8,8 +8,8 @@ use weir_tlcp::server::SessionLocation;
 
 use super::api_error::ApiError;
 use crate::shard::{
-    SLICE_SESSIONS, SessionAction, SessionFilter, SessionRow, SessionVisit, ShardContext,
-    ShardEvent, Visit, VisitedSessions,
+    SLICE_DETAILS, SLICE_SESSIONS, SessionAction, SessionFilter, SessionRow, SessionVisit,
+    ShardContext, ShardEvent, Visit, VisitedSessions,
 };
 
 /// Time for the event loops to answer one call.
@@ -63,13 +63,17 @@ impl<'a> Visitor<'a> {
         mut cursor: Cursor,
         most: usize,
     ) -> Result<(Vec<SessionRow>, Option<Cursor>), ApiError> {
+        let slice_max = match action {
+            SessionAction::Show => SLICE_DETAILS,
+            SessionAction::List | SessionAction::End { .. } => SLICE_SESSIONS,
+        };
         let mut rows = Vec::new();
         let shards = self.shared.peers.get().map_or(0, Vec::len);
         while cursor.shard < shards {
             if rows.len() >= most {
                 return Ok((rows, Some(cursor)));
             }
-            let slice = self.slice(action, cursor, SLICE_SESSIONS.min(most - rows.len()))?;
+            let slice = self.slice(action, cursor, slice_max.min(most - rows.len()))?;
             rows.extend(slice.rows);
             cursor = match slice.next {
                 Some(slot) => Cursor { slot, ..cursor },

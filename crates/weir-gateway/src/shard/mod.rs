@@ -54,6 +54,6 @@ pub(crate) use self::resolve::only_mode;
 pub(crate) use self::session_writer::WriterCounters;
 pub(crate) use self::state::{ACTIVITIES, Shard};
 pub(crate) use self::visit::{
-    SLICE_SESSIONS, SessionAction, SessionFilter, SessionRow, SessionVisit, SubscriptionRow,
-    TraceTarget, Visit, VisitedSessions,
+    SLICE_DETAILS, SLICE_SESSIONS, SessionAction, SessionFilter, SessionRow, SessionVisit,
+    SubscriptionRow, TraceTarget, Visit, VisitedSessions,
 };

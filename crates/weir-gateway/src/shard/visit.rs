@@ -11,6 +11,8 @@ use crate::trace::TraceSink;
 
 /// Maximum number of sessions of one slice, so that it delays deliveries by less than 1 ms.
 pub(crate) const SLICE_SESSIONS: usize = 32;
+/// The same if their subscriptions are listed, too: each has up to 200 items.
+pub(crate) const SLICE_DETAILS: usize = 4;
 
 /// Request of session administration to one shard, which handles it in one iteration.
 #[derive(Debug)]
