@@ -142,6 +142,7 @@ impl Default for Heartbeat {
 
 /// Thresholds for the duration of one iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct WatchdogConfig {
     /// Milliseconds after which a stall is logged and counted.

@@ -10,4 +10,6 @@ pub use self::model::{ClusterConfig, ProxyConfig, ProxyLimits};
 pub use self::raw::CliOverrides;
 
 #[cfg(test)]
+mod schema_tests;
+#[cfg(test)]
 mod tests;

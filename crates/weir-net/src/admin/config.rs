@@ -34,6 +34,7 @@ pub struct AdminConfig {
 
 /// `[admin]` as written.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminTable {
     listen: Option<SocketAddr>,
@@ -45,6 +46,7 @@ pub struct AdminTable {
 
 /// `[admin.sessions]`
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct SessionsTable {
     token: Option<SessionsToken>,
@@ -53,6 +55,7 @@ struct SessionsTable {
 
 /// `[admin.tls]`
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct AdminTlsTable {
     certificate: PathBuf,

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 /// Bearer token of session administration. `Debug` prints `***`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct SessionsToken(String);
 

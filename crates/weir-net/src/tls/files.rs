@@ -34,6 +34,7 @@ pub enum TlsFilesError {
 
 /// Certificate and private key of a server, as PEM files.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ServerFiles {
     /// Certificate chain, server certificate first.

@@ -13,6 +13,7 @@ pub struct HostPortError(String);
 
 /// A broker address as configured or as advertised by the broker.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "String")]
 pub struct HostPort {
     /// Host name or IP address. An IPv6 address has no brackets.

@@ -68,6 +68,7 @@ impl ClusterConfig {
 
 /// Limits on the resources that peers can use. A metric shows the effect of each.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ProxyLimits {
     /// Client connections of the whole proxy, default 10,000. Each has one broker connection.

@@ -34,15 +34,24 @@ pub struct CliOverrides {
 
 /// `proxy.toml` as written.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-struct RawFile {
+pub(super) struct RawFile {
+    /// Number of event loops, by default one per core.
     event_loops: usize,
+    /// Threads for filter work that is too expensive for an event loop.
     filter_threads: usize,
+    /// Milliseconds that in-flight requests have to complete at shutdown.
     drain_timeout_ms: u64,
+    /// Splices large responses that no filter reads inside the kernel; `false`: copies them.
     splice: bool,
+    /// Admin port.
     admin: AdminTable,
+    /// Limits on the time an event loop may make no progress.
     watchdog: WatchdogConfig,
+    /// Limits on the resources that peers can use.
     limits: ProxyLimits,
+    /// Virtual clusters.
     cluster: Vec<RawCluster>,
 }
 
@@ -63,26 +72,39 @@ impl Default for RawFile {
 
 /// One table `[[cluster]]`.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 struct RawCluster {
+    /// Name in metrics and log messages.
     name: Option<String>,
+    /// Bootstrap servers of the brokers.
     upstream: Upstream,
+    /// Address that clients use as bootstrap server, by default 127.0.0.1:9192.
     listen: Option<SocketAddr>,
+    /// Host name in advertised addresses; required if `listen` has no specific address.
     advertised_host: Option<String>,
+    /// Ports of the brokers as FIRST-LAST, by default the 100 ports after `listen`.
     broker_ports: Option<String>,
+    /// First advertised port if ports are mapped between client and proxy.
     advertised_first_port: Option<u16>,
+    /// Brokers whose ports are always open: node id and address.
     brokers: BTreeMap<String, HostPort>,
+    /// Filters in their order.
     filter: Vec<FilterConfig>,
+    /// TLS with clients.
     tls: Option<ServerFiles>,
+    /// TLS with brokers.
     upstream_tls: Option<UpstreamTls>,
 }
 
 /// Bootstrap servers as a list, or as one text with commas.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(try_from = "RawUpstream")]
 struct Upstream(Vec<HostPort>);
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum RawUpstream {
     One(String),
@@ -373,7 +395,7 @@ fn check_apart(
     Ok(())
 }
 
-const LIMIT_RANGES: [(&str, u64, u64); 13] = [
+pub(super) const LIMIT_RANGES: [(&str, u64, u64); 13] = [
     ("connections", 1, 10_000_000),
     ("request_bytes", 1024, 1 << 30),
     ("buffered_frame_bytes", 64 << 10, 1 << 30),

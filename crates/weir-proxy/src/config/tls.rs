@@ -8,6 +8,7 @@ use weir_net::tls::ClientFiles;
 
 /// Certificate files for connections to brokers, PEM.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(remote = "Self", deny_unknown_fields)]
 pub(super) struct UpstreamTls {
     ca: Option<PathBuf>,

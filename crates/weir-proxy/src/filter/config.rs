@@ -24,6 +24,7 @@ pub(crate) struct FilterConfig {
 
 /// The keys of a filter that depend on its `type`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum FilterKind {
     LowerCase(NoKeys),
@@ -36,6 +37,7 @@ enum FilterKind {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct NoKeys {}
 
@@ -119,5 +121,27 @@ impl FilterConfig {
             topics: self.topics.iter().cloned().map(TopicPattern).collect(),
             on: self.on.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for FilterConfig {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Filter".into()
+    }
+
+    /// Adds the keys of all filters to those of each type, as `try_from` takes them.
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let topics = generator.subschema_for::<Vec<String>>();
+        let on = generator.subschema_for::<Vec<Direction>>();
+        let mut schema = FilterKind::json_schema(generator);
+        let types = schema
+            .get_mut("oneOf")
+            .and_then(|types| types.as_array_mut());
+        for kind in types.expect("one schema per type") {
+            kind["properties"]["topics"] = topics.clone().to_value();
+            kind["properties"]["on"] = on.clone().to_value();
+        }
+        schema
     }
 }

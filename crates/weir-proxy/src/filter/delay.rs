@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection};
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct DelayConfig {
     /// Delay of a frame in milliseconds. Later frames of the connection wait, too.

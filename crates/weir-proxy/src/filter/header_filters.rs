@@ -6,6 +6,7 @@ use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection, header
 
 /// Sets a header of every record to a fixed value. Existing headers of this name are replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetHeader {
     name: String,
@@ -14,6 +15,7 @@ pub(super) struct SetHeader {
 
 /// Removes all headers of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveHeader {
     name: String,

@@ -78,6 +78,7 @@ pub(crate) struct RecordRejection(pub Cow<'static, str>);
 
 /// Direction in which records travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Direction {
     /// From a producer to the broker.

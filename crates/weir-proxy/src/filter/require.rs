@@ -7,6 +7,7 @@ use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection};
 
 /// Requirements on records; at least one is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Require {
     /// Values must be valid JSON. Tombstones pass.
