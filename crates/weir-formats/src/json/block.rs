@@ -17,7 +17,7 @@ const BRACKET: u8 = 0x7f;
 
 /// Returns the mask of the positions of a byte.
 #[inline]
-fn positions(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
+pub(super) fn positions(block: &[u8; BLOCK_BYTES], byte: u8) -> u64 {
     positions_with(block, 0, byte)
 }
 
@@ -144,7 +144,7 @@ impl Blocks {
 
 /// Replaces each bit by the parity of itself and all lower bits.
 #[inline]
-fn prefix_xor(mut bits: u64) -> u64 {
+pub(super) fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;
     }

@@ -10,6 +10,7 @@ mod path_tree;
 mod reader;
 mod scalar;
 mod skip;
+mod strings;
 
 pub use decimal::NumberForm;
 pub use error::JsonError;
