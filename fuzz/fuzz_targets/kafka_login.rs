@@ -3,5 +3,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    weir_kafka::fuzz::login(data);
+    weir_sasl::fuzz::login(data);
 });

@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use crate::sasl::LoginError;
 use crate::secure::{SecurityError, TlsFailure};
+use weir_sasl::client::LoginError;
 use weir_wire::io_reason::io_reason;
 
 /// Reason why a connection to a broker cannot be used. No message contains a secret.

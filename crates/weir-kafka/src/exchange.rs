@@ -13,8 +13,8 @@ use rustls::{ClientConnection, StreamOwned};
 use thiserror::Error;
 
 use crate::connect_error::ConnectError;
-use crate::sasl::{LoginDialogue, LoginError, LoginProgress, LoginSession};
 use crate::secure::{BrokerSecurity, TlsFailure};
+use weir_sasl::client::{LoginDialogue, LoginError, LoginProgress, LoginSession};
 use weir_wire::frame::{KafkaFrameReader, SIZE_BYTES};
 use weir_wire::header::write_request;
 use weir_wire::io_reason::io_reason;

@@ -23,7 +23,6 @@ mod properties;
 mod record;
 mod refusals;
 pub mod registry;
-pub mod sasl;
 pub mod secure;
 mod warning_pacer;
 

@@ -2,6 +2,7 @@
 
 use rdkafka::error::KafkaError;
 use thiserror::Error;
+use weir_sasl::client::UnusableLogin;
 use weir_security::SettingsError;
 
 use crate::properties::PropertyError;
@@ -48,7 +49,9 @@ impl SourceError {
     pub(super) fn only_in_librdkafka(&self) -> Option<String> {
         match self {
             Self::NotLean { name, .. } => Some(name.clone()),
-            Self::Security(SecurityError::Kerberos) => Some("sasl.mechanism=GSSAPI".to_owned()),
+            Self::Security(SecurityError::Login(UnusableLogin::Kerberos)) => {
+                Some("sasl.mechanism=GSSAPI".to_owned())
+            }
             Self::Security(SecurityError::CipherSuites { .. }) => {
                 Some("ssl.cipher.suites".to_owned())
             }

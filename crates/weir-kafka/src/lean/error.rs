@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use crate::sasl::LoginError;
 use crate::secure::{SecurityError, TlsFailure};
+use weir_sasl::client::LoginError;
 use weir_wire::records::RecordsError;
 use weir_wire::{EncodeError, WireError};
 

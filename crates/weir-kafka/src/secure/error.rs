@@ -2,6 +2,7 @@
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
 use thiserror::Error as ThisError;
+use weir_sasl::client::UnusableLogin;
 use weir_security::StoreError;
 
 use weir_wire::WireError;
@@ -154,11 +155,8 @@ fn certificate_reason(error: &CertificateError) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 #[allow(missing_docs)] // the messages describe variants and fields
 pub enum SecurityError {
-    #[error(
-        "sasl.mechanism GSSAPI: Weir's own connections have no Kerberos; only those of librdkafka \
-         do"
-    )]
-    Kerberos,
+    #[error(transparent)]
+    Login(#[from] UnusableLogin),
     #[error("ssl.truststore.location: {0}")]
     Store(#[from] StoreError),
     #[error("none of {count} trusted certificates can be used: {reason}")]
@@ -170,8 +168,6 @@ pub enum SecurityError {
          supported are {supported}"
     )]
     CipherSuites { given: String, supported: String },
-    #[error("sasl.mechanism {mechanism}: user name and password must not contain a null character")]
-    NullCharacter { mechanism: &'static str },
 }
 
 fn names(presented: &[String]) -> String {

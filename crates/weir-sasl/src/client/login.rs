@@ -13,7 +13,7 @@ use weir_wire::header::write_request;
 use weir_wire::login as wire;
 
 /// Login in progress.
-pub(crate) struct LoginDialogue {
+pub struct LoginDialogue {
     exchange: SaslExchange,
     next: LoginRequest,
     authenticate_version: i16,
@@ -28,7 +28,7 @@ enum LoginRequest {
 
 /// Result of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LoginProgress {
+pub enum LoginProgress {
     /// Another request is due.
     Continue,
     /// The broker accepted the login.
@@ -37,7 +37,7 @@ pub(crate) enum LoginProgress {
 
 impl LoginDialogue {
     /// Begins a login; `previous` is the session of the same connection that ends.
-    pub(crate) fn new(exchange: SaslExchange, previous: Option<&LoginSession>) -> Self {
+    pub fn new(exchange: SaslExchange, previous: Option<&LoginSession>) -> Self {
         Self {
             exchange,
             next: match previous {
@@ -49,7 +49,7 @@ impl LoginDialogue {
     }
 
     /// Appends the request that is due to `out`.
-    pub(crate) fn write(
+    pub fn write(
         &mut self,
         out: &mut BytesMut,
         correlation_id: i32,
@@ -80,7 +80,7 @@ impl LoginDialogue {
 
     /// Reads the response to the last request; `frame` starts after the correlation id. `draw` is
     /// a random number.
-    pub(crate) fn read(
+    pub fn read(
         &mut self,
         frame: &[u8],
         now: Instant,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Login of an open connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LoginSession {
+pub struct LoginSession {
     /// Version of SaslAuthenticate that the broker has; a repeated login does not ask for it.
     pub(super) authenticate_version: i16,
     renew_at: Option<Instant>,
@@ -22,7 +22,7 @@ impl LoginSession {
     }
 
     /// Returns `true` if the next request must be a login.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
+    pub fn is_due(&self, now: Instant) -> bool {
         self.renew_at.is_some_and(|renew_at| now >= renew_at)
     }
 }

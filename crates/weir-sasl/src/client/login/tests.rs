@@ -10,7 +10,7 @@ use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 use weir_security::{Login, ScramHash, Secret};
 
 use super::*;
-use crate::sasl::{ScramError, ScramUser};
+use crate::client::{ScramError, ScramUser};
 use weir_wire::header::{RequestPeek, request_header_version};
 
 fn login() -> Login {

@@ -4,38 +4,17 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aws_lc_rs::{digest, hmac, pbkdf2};
+use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use weir_security::{Login, ScramHash};
 
 use super::error::{ScramError, peer_text};
-
-/// Algorithms of one hash function.
-#[derive(Clone, Copy)]
-pub(super) struct Algorithms {
-    pub(super) derivation: pbkdf2::Algorithm,
-    pub(super) mac: hmac::Algorithm,
-}
-
-impl From<ScramHash> for Algorithms {
-    fn from(hash: ScramHash) -> Self {
-        match hash {
-            ScramHash::Sha256 => Self {
-                derivation: pbkdf2::PBKDF2_HMAC_SHA256,
-                mac: hmac::HMAC_SHA256,
-            },
-            ScramHash::Sha512 => Self {
-                derivation: pbkdf2::PBKDF2_HMAC_SHA512,
-                mac: hmac::HMAC_SHA512,
-            },
-        }
-    }
-}
+use crate::scram::{Algorithms, xor};
 
 /// User, password, and the keys last derived from it. The derivation takes milliseconds, and a user
 /// has the same salt on all brokers, so thousands of connections share one derivation.
-pub(crate) struct ScramUser {
+pub struct ScramUser {
     login: Login,
     algorithms: Algorithms,
     keys: Mutex<Option<Arc<DerivedKeys>>>,
@@ -56,7 +35,8 @@ impl fmt::Debug for ScramUser {
 }
 
 impl ScramUser {
-    pub(crate) fn new(hash: ScramHash, login: Login) -> Self {
+    /// Creates a user without derived keys.
+    pub fn new(hash: ScramHash, login: Login) -> Self {
         Self::with_algorithms(hash.into(), login)
     }
 
@@ -79,34 +59,22 @@ impl ScramUser {
     }
 
     fn derive(&self, salt: Vec<u8>, iterations: u32) -> DerivedKeys {
-        let mac = self.algorithms.mac;
-        let mut salted = vec![0; mac.digest_algorithm().output_len()];
-        // Invariant: 0 iterations were rejected.
-        let rounds = std::num::NonZeroU32::new(iterations).unwrap_or(std::num::NonZeroU32::MIN);
         let password = self.login.password.reveal().as_bytes();
-        pbkdf2::derive(
-            self.algorithms.derivation,
-            rounds,
-            &salt,
-            password,
-            &mut salted,
-        );
-        let salted = hmac::Key::new(mac, &salted);
-        let client_key = hmac::sign(&salted, b"Client Key").as_ref().to_vec();
-        let stored_key = digest::digest(mac.digest_algorithm(), &client_key);
-        let server_key = hmac::sign(&salted, b"Server Key");
+        // Invariant: 0 iterations were rejected.
+        let keys = self.algorithms.derive(password, &salt, iterations);
+        let mac = self.algorithms.mac;
         DerivedKeys {
             salt,
             iterations,
-            stored_key: hmac::Key::new(mac, stored_key.as_ref()),
-            server_key: hmac::Key::new(mac, server_key.as_ref()),
-            client_key,
+            stored_key: hmac::Key::new(mac, &keys.stored),
+            server_key: hmac::Key::new(mac, &keys.server),
+            client_key: keys.client,
         }
     }
 }
 
 /// Exchange of one login.
-pub(crate) struct ScramExchange {
+pub(super) struct ScramExchange {
     user: Arc<ScramUser>,
     nonce: String,
     phase: ScramPhase,
@@ -125,7 +93,7 @@ enum ScramPhase {
 
 impl ScramExchange {
     /// Begins an exchange. `nonce` must be random and printable, without a comma.
-    pub(crate) fn new(user: Arc<ScramUser>, nonce: String) -> Self {
+    pub(super) fn new(user: Arc<ScramUser>, nonce: String) -> Self {
         Self {
             user,
             nonce,
@@ -133,7 +101,7 @@ impl ScramExchange {
         }
     }
 
-    pub(crate) fn first_message(&self) -> Vec<u8> {
+    pub(super) fn first_message(&self) -> Vec<u8> {
         format!("n,,{}", self.first_bare()).into_bytes()
     }
 
@@ -144,7 +112,7 @@ impl ScramExchange {
 
     /// Returns the response to a message of the server, or `None` when the server has proved that
     /// it knows the password.
-    pub(crate) fn respond(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, ScramError> {
+    pub(super) fn respond(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, ScramError> {
         if message.len() > MESSAGE_BYTES_MAX {
             return Err(ScramError::Message("too long"));
         }
@@ -167,8 +135,7 @@ impl ScramExchange {
         let unproved = format!("c=biws,r={}", first.nonce);
         let signed = format!("{},{message},{unproved}", self.first_bare());
         let signature = hmac::sign(&keys.stored_key, signed.as_bytes());
-        let pairs = keys.client_key.iter().zip(signature.as_ref());
-        let proof: Vec<u8> = pairs.map(|(key, signature)| key ^ signature).collect();
+        let proof = xor(&keys.client_key, signature.as_ref());
         self.phase = ScramPhase::Proof { keys, signed };
         Ok(format!("{unproved},p={}", STANDARD.encode(proof)).into_bytes())
     }
@@ -242,6 +209,7 @@ const MESSAGE_BYTES_MAX: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aws_lc_rs::pbkdf2;
     use proptest::prelude::*;
     use weir_security::Secret;
 

@@ -10,7 +10,7 @@ use super::scram::{ScramExchange, ScramUser};
 use std::sync::Arc;
 
 /// Exchange of one login.
-pub(crate) struct SaslExchange {
+pub struct SaslExchange {
     mechanism: &'static str,
     /// First message of the client, until it is sent.
     first: Vec<u8>,
@@ -30,26 +30,26 @@ enum ExchangeKind {
 
 impl SaslExchange {
     /// Begins an exchange of PLAIN (RFC 4616).
-    pub(crate) fn plain(login: &Login) -> Self {
+    pub fn plain(login: &Login) -> Self {
         let (user, password) = (&login.username, login.password.reveal());
         let first = format!("\0{user}\0{password}").into_bytes();
         Self::new("PLAIN", first, ExchangeKind::Plain)
     }
 
     /// Begins an exchange of SCRAM; `nonce` is from [`random_nonce`].
-    pub(crate) fn scram(mechanism: &'static str, user: Arc<ScramUser>, nonce: String) -> Self {
+    pub fn scram(mechanism: &'static str, user: Arc<ScramUser>, nonce: String) -> Self {
         let scram = ScramExchange::new(user, nonce);
         let first = scram.first_message();
         Self::new(mechanism, first, ExchangeKind::Scram(Box::new(scram)))
     }
 
     /// Begins an exchange of OAUTHBEARER (RFC 7628) with the client's message.
-    pub(crate) fn bearer(first: Vec<u8>) -> Self {
+    pub fn bearer(first: Vec<u8>) -> Self {
         Self::new("OAUTHBEARER", first, ExchangeKind::Bearer(None))
     }
 
     /// Begins an exchange of AWS_MSK_IAM with the client's signed message.
-    pub(crate) fn aws_msk_iam(first: Vec<u8>) -> Self {
+    pub fn aws_msk_iam(first: Vec<u8>) -> Self {
         Self::new("AWS_MSK_IAM", first, ExchangeKind::Signed)
     }
 
@@ -61,7 +61,8 @@ impl SaslExchange {
         }
     }
 
-    pub(crate) fn mechanism(&self) -> &'static str {
+    /// Returns the name of the mechanism.
+    pub fn mechanism(&self) -> &'static str {
         self.mechanism
     }
 
@@ -140,7 +141,7 @@ fn token_error(message: &[u8]) -> String {
 }
 
 /// Returns a random nonce for SCRAM.
-pub(crate) fn random_nonce() -> Result<String, LoginError> {
+pub fn random_nonce() -> Result<String, LoginError> {
     let mut bytes = [0; 24];
     rand::fill(&mut bytes).map_err(|_| LoginError::Random)?;
     Ok(STANDARD.encode(bytes))

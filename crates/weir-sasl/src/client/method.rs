@@ -1,0 +1,124 @@
+//! Mechanism and credentials of a client, ready for use.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+use weir_security::{AwsCredentialSource, Login, SaslSettings, ScramHash, TokenError, TokenSource};
+
+use super::error::LoginError;
+use super::exchange::{SaslExchange, random_nonce};
+use super::scram::ScramUser;
+
+/// Mechanism and credentials. Clones share the keys of SCRAM and the tokens.
+#[derive(Debug, Clone)]
+pub struct LoginMethod(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Plain(Login),
+    Scram(ScramHash, Arc<ScramUser>),
+    OAuthBearer(TokenSource),
+    AwsMskIam(AwsCredentialSource),
+}
+
+/// Settings of a login that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages describe variants and fields
+pub enum UnusableLogin {
+    #[error("sasl.mechanism {mechanism}: user name and password must not contain a null character")]
+    NullCharacter { mechanism: &'static str },
+    #[error(
+        "sasl.mechanism GSSAPI: Weir's own connections have no Kerberos; only those of librdkafka \
+         do"
+    )]
+    Kerberos,
+}
+
+impl LoginMethod {
+    /// Prepares the settings of a login.
+    pub fn new(settings: &SaslSettings) -> Result<Self, UnusableLogin> {
+        Ok(Self(match settings {
+            SaslSettings::Plain(login) => {
+                let texts = [login.username.as_str(), login.password.reveal()];
+                if texts.iter().any(|text| text.contains('\0')) {
+                    return Err(UnusableLogin::NullCharacter { mechanism: "PLAIN" });
+                }
+                Kind::Plain(login.clone())
+            }
+            SaslSettings::Scram(hash, login) => {
+                Kind::Scram(*hash, Arc::new(ScramUser::new(*hash, login.clone())))
+            }
+            SaslSettings::OAuthBearer(source) => Kind::OAuthBearer(source.clone()),
+            SaslSettings::AwsMskIam(source) => Kind::AwsMskIam(source.clone()),
+            SaslSettings::Kerberos(_) => return Err(UnusableLogin::Kerberos),
+        }))
+    }
+
+    /// Begins a login at `host`. Blocks while a token is read.
+    pub fn begin(&self, host: &str) -> Result<SaslExchange, LoginError> {
+        Ok(match &self.0 {
+            Kind::OAuthBearer(source) => {
+                let token = source.token();
+                let token = token.map_err(|error| no_token("OAUTHBEARER", error))?;
+                SaslExchange::bearer(token.client_response())
+            }
+            Kind::AwsMskIam(source) => {
+                let signed = source.client_response(host);
+                let signed = signed.map_err(|error| no_token("AWS_MSK_IAM", error))?;
+                SaslExchange::aws_msk_iam(signed)
+            }
+            Kind::Plain(login) => SaslExchange::plain(login),
+            Kind::Scram(hash, user) => {
+                SaslExchange::scram(hash.mechanism(), Arc::clone(user), random_nonce()?)
+            }
+        })
+    }
+
+    /// Returns `true` if [`begin`](Self::begin) may block.
+    pub fn may_block(&self) -> bool {
+        match &self.0 {
+            Kind::Plain(_) | Kind::Scram(..) => false,
+            Kind::OAuthBearer(source) => source.cached().is_none(),
+            Kind::AwsMskIam(_) => true,
+        }
+    }
+}
+
+fn no_token(mechanism: &'static str, error: TokenError) -> LoginError {
+    LoginError::Token { mechanism, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_security::{KerberosSettings, Secret};
+
+    fn login(password: &str) -> Login {
+        Login {
+            username: "user".to_owned(),
+            password: Secret::new(password),
+        }
+    }
+
+    #[test]
+    fn kerberos_and_null_characters_are_rejected() {
+        let kerberos = KerberosSettings {
+            service_name: "kafka".to_owned(),
+            principal: None,
+            keytab: None,
+        };
+        let error = LoginMethod::new(&SaslSettings::Kerberos(kerberos)).expect_err("refused");
+        assert_eq!(error, UnusableLogin::Kerberos);
+        let error = LoginMethod::new(&SaslSettings::Plain(login("a\0b"))).expect_err("refused");
+        assert!(!error.to_string().contains("a\0b"), "{error}");
+    }
+
+    #[test]
+    fn debug_shows_no_password() {
+        let method = LoginMethod::new(&SaslSettings::Plain(login("pencil"))).expect("valid");
+        assert!(!format!("{method:?}").contains("pencil"));
+        assert!(!method.may_block());
+        let exchange = method.begin("host").expect("valid");
+        assert_eq!(exchange.mechanism(), "PLAIN");
+    }
+}
