@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
+use crate::acl::{AclRule, Effect, NamePattern, parse_listing};
 use crate::algorithm::{Algorithm, AlgorithmSet};
 use crate::ari::{AdapterLine, AdapterPeer, AdapterRequest, AriVersion, LineBuffer};
 use crate::config::{AuthConfig, RawAuth};
@@ -55,6 +56,43 @@ pub fn token(data: &[u8]) {
     );
     assert!(!verified.identity.user().is_empty());
     assert_eq!(claims["sub"], verified.identity.user());
+}
+
+/// Reads `data` as a list of ACLs. Rules that are accepted, written as `kafka-acls.sh` does, are
+/// the same when read again.
+pub fn acls(data: &[u8]) {
+    let Ok(rules) = parse_listing(&String::from_utf8_lossy(data), "f") else {
+        return;
+    };
+    let text: String = rules.iter().map(listed).collect();
+    let again = parse_listing(&text, "f").expect("its own format");
+    let without_origin = |rules: Vec<AclRule>| {
+        let rules = rules.into_iter();
+        let rules = rules.map(|rule| AclRule {
+            origin: "".into(),
+            ..rule
+        });
+        rules.collect::<Vec<_>>()
+    };
+    assert_eq!(without_origin(again), without_origin(rules));
+}
+
+fn listed(rule: &AclRule) -> String {
+    let (name, pattern) = match &rule.names {
+        NamePattern::Any => ("*", "LITERAL"),
+        NamePattern::Literal(name) => (&**name, "LITERAL"),
+        NamePattern::Prefix(name) => (&**name, "PREFIXED"),
+    };
+    let permission = match rule.effect {
+        Effect::Allow => "ALLOW",
+        Effect::Deny => "DENY",
+    };
+    format!(
+        "Current ACLs for resource `ResourcePattern(resourceType={}, name={name}, \
+         patternType={pattern})`: \n \t(principal={}, host={}, operation={}, \
+         permissionType={permission})\n",
+        rule.resource_type, rule.principal, rule.addresses, rule.operation,
+    )
 }
 
 /// Reads `data` as a key set, a discovery document and a PEM file. Keys that are accepted support
@@ -165,6 +203,7 @@ mod tests {
 
     const TOKEN: &[u8] = include_bytes!("../../../fuzz/seeds/identity_token/claims");
     const KEYS: &[u8] = include_bytes!("../../../fuzz/seeds/identity_key_set/all");
+    const ACLS: &[u8] = include_bytes!("../../../fuzz/seeds/identity_acls/list");
     const LINES: &[u8] = include_bytes!("../../../fuzz/seeds/identity_ari/java");
 
     /// Replaces bytes of a seed.
@@ -186,6 +225,7 @@ mod tests {
         assert_eq!(claims["sub"], "anna");
         let allowed = Algorithm::ALL.into_iter().collect();
         assert_eq!(KeySet::parse(KEYS, allowed).unwrap().keys().len(), 3);
+        acls(ACLS);
         assert_eq!(lines(std::iter::once(LINES)).len(), 8);
     }
 
@@ -198,6 +238,11 @@ mod tests {
         #[test]
         fn changed_key_sets(data in changed(KEYS)) {
             key_set(&data);
+        }
+
+        #[test]
+        fn changed_acls(data in changed(ACLS)) {
+            acls(&data);
         }
 
         #[test]

@@ -4,6 +4,7 @@
 //! The crate opens no sockets and files, starts no threads and reads no clock: keys, documents and
 //! times are arguments.
 
+pub mod acl;
 mod algorithm;
 pub mod ari;
 pub mod audit;

@@ -1,7 +1,8 @@
-//! `weir proxy`: the commands `run` and `check`.
+//! `weir proxy`: the commands `run`, `check` and `explain`.
 
 mod check;
 mod config;
+mod explain;
 
 use std::path::PathBuf;
 
@@ -35,6 +36,14 @@ pub(crate) enum ProxyCommand {
     /// and a remedy.
     #[command(after_help = "Example:\n  weir proxy check --config proxy.toml")]
     Check(check::ProxyCheckArgs),
+    /// Show which of Kafka's ACLs decides about an operation
+    ///
+    /// Decides as Kafka's own authorizer does. Exit code 1 means that the operation is denied.
+    #[command(
+        after_help = "Example:\n  kafka-acls.sh --bootstrap-server localhost:9092 --list > acls.txt\n  \
+        weir proxy explain --acls acls.txt --principal User:alice --operation read --topic orders"
+    )]
+    Explain(explain::ProxyExplainArgs),
 }
 
 #[derive(Debug, Args)]
@@ -52,6 +61,7 @@ pub(crate) fn run(command: ProxyCommand) -> Result<Exit, Failure> {
     match command {
         ProxyCommand::Run(args) => serve(&args),
         ProxyCommand::Check(args) => check::run(&args),
+        ProxyCommand::Explain(args) => explain::run(&args),
     }
 }
 

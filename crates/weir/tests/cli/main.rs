@@ -3,6 +3,7 @@
 mod access;
 mod gateway;
 mod proxy;
+mod proxy_explain;
 mod quick_start;
 mod registry;
 mod sessions;
