@@ -1,7 +1,7 @@
 //! Ranges of client addresses.
 
+use core::net::IpAddr;
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 
 use thiserror::Error;

@@ -23,7 +23,10 @@ fn is_word(word: &str, name: &str) -> bool {
 }
 
 macro_rules! words {
-    ($(#[$meta:meta])* $type:ident $what:literal $($(#[$doc:meta])* $name:ident $word:literal $code:literal)*) => {
+    (
+        $(#[$meta:meta])* $type:ident $what:literal
+        $($(#[$doc:meta])* $name:ident $word:literal $code:literal)*
+    ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum $type { $($(#[$doc])* $name),* }

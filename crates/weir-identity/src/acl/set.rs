@@ -1,7 +1,7 @@
 //! All rules of a cluster, compiled.
 
+use core::net::IpAddr;
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 
 use super::operation::{AclOperation, OperationSet, ResourceType};
 use super::prefixes::PrefixTable;

@@ -1,7 +1,7 @@
 //! Decisions about one client, with a cache.
 
+use core::net::IpAddr;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::operation::{AclOperation, OperationSet, ResourceType};

@@ -21,20 +21,20 @@ enum Rule {
     Subject,
     Replace {
         pattern: Regex,
-        parts: Vec<Part>,
-        case: Case,
+        parts: Vec<ReplacementPart>,
+        case: LetterCase,
     },
 }
 
 /// Part of a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum ReplacementPart {
     Text(String),
     Group(usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Case {
+enum LetterCase {
     Unchanged,
     Lower,
     Upper,
@@ -95,9 +95,9 @@ impl Rule {
         let (pattern, rest) = split_at_slash(body).ok_or_else(syntax)?;
         let (replacement, case) = split_at_slash(rest).ok_or_else(syntax)?;
         let case = match case {
-            "" => Case::Unchanged,
-            "L" => Case::Lower,
-            "U" => Case::Upper,
+            "" => LetterCase::Unchanged,
+            "L" => LetterCase::Lower,
+            "U" => LetterCase::Upper,
             _ => return Err(syntax()),
         };
         // Kafka requires a match of the whole subject.
@@ -111,8 +111,8 @@ impl Rule {
         })?;
         let parts = parts(&replacement.replace("\\/", "/"));
         let groups = parts.iter().filter_map(|part| match part {
-            Part::Group(group) => Some(*group),
-            Part::Text(_) => None,
+            ReplacementPart::Group(group) => Some(*group),
+            ReplacementPart::Text(_) => None,
         });
         if let Some(group) = groups
             .max()
@@ -138,9 +138,9 @@ impl Rule {
             } => {
                 let name = expand(parts, &pattern.captures(subject)?);
                 Some(match case {
-                    Case::Unchanged => name,
-                    Case::Lower => name.to_lowercase(),
-                    Case::Upper => name.to_uppercase(),
+                    LetterCase::Unchanged => name,
+                    LetterCase::Lower => name.to_lowercase(),
+                    LetterCase::Upper => name.to_uppercase(),
                 })
             }
         }
@@ -161,7 +161,7 @@ fn split_at_slash(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Splits a replacement at its groups `$0` to `$9`.
-fn parts(replacement: &str) -> Vec<Part> {
+fn parts(replacement: &str) -> Vec<ReplacementPart> {
     let mut parts = Vec::new();
     let mut text = String::new();
     let mut chars = replacement.chars().peekable();
@@ -174,25 +174,27 @@ fn parts(replacement: &str) -> Vec<Part> {
             Some(group) => {
                 chars.next();
                 if !text.is_empty() {
-                    parts.push(Part::Text(std::mem::take(&mut text)));
+                    parts.push(ReplacementPart::Text(std::mem::take(&mut text)));
                 }
-                parts.push(Part::Group(group as usize));
+                parts.push(ReplacementPart::Group(group as usize));
             }
             None => text.push(c),
         }
     }
     if !text.is_empty() {
-        parts.push(Part::Text(text));
+        parts.push(ReplacementPart::Text(text));
     }
     parts
 }
 
-fn expand(parts: &[Part], captures: &Captures<'_>) -> String {
+fn expand(parts: &[ReplacementPart], captures: &Captures<'_>) -> String {
     let mut name = String::new();
     for part in parts {
         match part {
-            Part::Text(text) => name.push_str(text),
-            Part::Group(group) => name.push_str(captures.get(*group).map_or("", |it| it.as_str())),
+            ReplacementPart::Text(text) => name.push_str(text),
+            ReplacementPart::Group(group) => {
+                name.push_str(captures.get(*group).map_or("", |it| it.as_str()))
+            }
         }
     }
     name

@@ -2,9 +2,9 @@
 //!
 //! The policy allows scripts and styles by hash, so nothing in the data of a run can execute.
 
+use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest as _, Sha256};
 
 const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
@@ -55,7 +55,10 @@ impl Inline {
 
 /// Returns the hash of an inline element as a policy source.
 fn source(text: &str) -> String {
-    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
+    format!(
+        "'sha256-{}'",
+        STANDARD.encode(digest(&SHA256, text.as_bytes()))
+    )
 }
 
 #[cfg(test)]
@@ -79,7 +82,8 @@ mod tests {
             ),
         ];
         for (text, expected) in sums {
-            let sum: String = Sha256::digest(text)
+            let sum: String = digest(&SHA256, text.as_bytes())
+                .as_ref()
                 .iter()
                 .map(|byte| format!("{byte:02x}"))
                 .collect();

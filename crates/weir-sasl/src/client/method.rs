@@ -11,10 +11,10 @@ use super::scram::ScramUser;
 
 /// Mechanism and credentials. Clones share the keys of SCRAM and the tokens.
 #[derive(Debug, Clone)]
-pub struct LoginMethod(Kind);
+pub struct LoginMethod(MethodKind);
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum MethodKind {
     Plain(Login),
     Scram(ScramHash, Arc<ScramUser>),
     OAuthBearer(TokenSource),
@@ -43,13 +43,13 @@ impl LoginMethod {
                 if texts.iter().any(|text| text.contains('\0')) {
                     return Err(UnusableLogin::NullCharacter { mechanism: "PLAIN" });
                 }
-                Kind::Plain(login.clone())
+                MethodKind::Plain(login.clone())
             }
             SaslSettings::Scram(hash, login) => {
-                Kind::Scram(*hash, Arc::new(ScramUser::new(*hash, login.clone())))
+                MethodKind::Scram(*hash, Arc::new(ScramUser::new(*hash, login.clone())))
             }
-            SaslSettings::OAuthBearer(source) => Kind::OAuthBearer(source.clone()),
-            SaslSettings::AwsMskIam(source) => Kind::AwsMskIam(source.clone()),
+            SaslSettings::OAuthBearer(source) => MethodKind::OAuthBearer(source.clone()),
+            SaslSettings::AwsMskIam(source) => MethodKind::AwsMskIam(source.clone()),
             SaslSettings::Kerberos(_) => return Err(UnusableLogin::Kerberos),
         }))
     }
@@ -57,18 +57,18 @@ impl LoginMethod {
     /// Begins a login at `host`. Blocks while a token is read.
     pub fn begin(&self, host: &str) -> Result<SaslExchange, LoginError> {
         Ok(match &self.0 {
-            Kind::OAuthBearer(source) => {
+            MethodKind::OAuthBearer(source) => {
                 let token = source.token();
                 let token = token.map_err(|error| no_token("OAUTHBEARER", error))?;
                 SaslExchange::bearer(token.client_response())
             }
-            Kind::AwsMskIam(source) => {
+            MethodKind::AwsMskIam(source) => {
                 let signed = source.client_response(host);
                 let signed = signed.map_err(|error| no_token("AWS_MSK_IAM", error))?;
                 SaslExchange::aws_msk_iam(signed)
             }
-            Kind::Plain(login) => SaslExchange::plain(login),
-            Kind::Scram(hash, user) => {
+            MethodKind::Plain(login) => SaslExchange::plain(login),
+            MethodKind::Scram(hash, user) => {
                 SaslExchange::scram(hash.mechanism(), Arc::clone(user), random_nonce()?)
             }
         })
@@ -77,9 +77,9 @@ impl LoginMethod {
     /// Returns `true` if [`begin`](Self::begin) may block.
     pub fn may_block(&self) -> bool {
         match &self.0 {
-            Kind::Plain(_) | Kind::Scram(..) => false,
-            Kind::OAuthBearer(source) => source.cached().is_none(),
-            Kind::AwsMskIam(_) => true,
+            MethodKind::Plain(_) | MethodKind::Scram(..) => false,
+            MethodKind::OAuthBearer(source) => source.cached().is_none(),
+            MethodKind::AwsMskIam(_) => true,
         }
     }
 }

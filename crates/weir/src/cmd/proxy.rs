@@ -39,10 +39,9 @@ pub(crate) enum ProxyCommand {
     /// Show which of Kafka's ACLs decides about an operation
     ///
     /// Decides as Kafka's own authorizer does. Exit code 1 means that the operation is denied.
-    #[command(
-        after_help = "Example:\n  kafka-acls.sh --bootstrap-server localhost:9092 --list > acls.txt\n  \
-        weir proxy explain --acls acls.txt --principal User:alice --operation read --topic orders"
-    )]
+    #[command(after_help = "Example:\n  \
+        kafka-acls.sh --bootstrap-server localhost:9092 --list > acls.txt\n  \
+        weir proxy explain --acls acls.txt --principal User:alice --operation read --topic orders")]
     Explain(explain::ProxyExplainArgs),
 }
 
