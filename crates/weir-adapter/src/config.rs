@@ -23,6 +23,7 @@ const PENDING: usize = 10_000;
 
 /// `[adapter]` as written in the file.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RawAdapterConfig {
     /// Address on which the gateway waits for the adapter.
@@ -62,6 +63,7 @@ pub struct RawAdapterConfig {
 
 /// User as written in the file.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RawAdapterUser {
     /// Name.
@@ -72,6 +74,7 @@ pub struct RawAdapterUser {
 
 /// Close notifications that a new connection gets again after the adapter was away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CloseRecovery {
     /// Those without a reply, sent or not: none is missed, some arrive twice.
@@ -85,6 +88,7 @@ pub enum CloseRecovery {
 
 /// Answer to subscriptions while the adapter does not decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unavailable {
     /// Refuse the subscription, which the client does not repeat.

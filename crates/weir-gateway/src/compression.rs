@@ -6,6 +6,7 @@ use crate::bounds::bounded;
 
 /// Compression of WebSocket messages with permessage-deflate, once for all clients that share them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct CompressionConfig {
     /// `true` to negotiate compression with clients that offer it; default `false`.

@@ -47,6 +47,9 @@ const EVENT_LOOP_SESSIONS: usize = 1_000;
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8080);
 const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8090);
 
+#[cfg(test)]
+mod schema_tests;
+
 /// A checked configuration.
 #[derive(Debug)]
 pub struct GatewayConfig {
@@ -105,6 +108,7 @@ pub struct GatewayConfig {
 /// `unknown_names`: the response to a subscription to an item that no topic can have, or to a field
 /// that is not mapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownNames {
     /// `REQERR`, so that the author of a misspelt name sees the error.
@@ -116,6 +120,7 @@ pub enum UnknownNames {
 
 /// `[last_values]`: the last record of every item, so that the first subscriber gets it at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LastValuesConfig {
     /// Maximum memory in bytes of all connections, default 0: no last values, and Kafka is read
@@ -174,37 +179,72 @@ pub struct CliOverrides {
     pub reader: Option<weir_kafka::ReaderChoice>,
 }
 
+/// `gateway.toml` as written.
 #[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 struct RawFile {
+    /// Listen address for clients, default 0.0.0.0:8080.
     listen: Option<SocketAddr>,
+    /// Number of event loops, default one per core.
     event_loops: Option<usize>,
+    /// Sessions that an event loop takes before the next one takes any, default 1,000.
     event_loop_sessions: Option<usize>,
+    /// Adapter set name that clients send, default that of `adapters.xml` or KafkaConnector.
     adapter_set: Option<String>,
+    /// Milliseconds from the first subscription to reading from stored offsets, default 2,000.
     resume_delay_ms: Option<u64>,
+    /// Maximum milliseconds at shutdown for sending pending bytes, default 5,000.
     drain_timeout_ms: Option<u64>,
+    /// Milliseconds over which the ends of sessions are spread at shutdown, default 1,000.
     drain_spread_ms: Option<u64>,
+    /// Host, HOST:PORT or URL to which clients send all requests after the first of a session.
     #[serde(deserialize_with = "control_link")]
     control_link: Option<String>,
+    /// Admin port.
     admin: AdminTable,
+    /// Audit log.
     audit: Option<RawAudit>,
+    /// Limits on the time an event loop may make no progress.
     watchdog: WatchdogConfig,
+    /// TLS with clients.
     tls: Option<TlsConfig>,
+    /// Limits for clients.
     limits: GatewayLimits,
+    /// Response to a subscription to an unknown item or field.
     unknown_names: UnknownNames,
+    /// The last record of every item, stored for the first subscriber.
     last_values: LastValuesConfig,
+    /// Formats in which changed values may be sent.
     diffs: RawDiffs,
+    /// Compression of WebSocket messages.
     compression: CompressionConfig,
+    /// Origins of web pages that may connect; `*` is any, default the host of the request.
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
     allowed_origins: Origins,
+    /// Values for the client simulator of Lightstreamer's load test.
     simulator: Option<SimulatorConfig>,
+    /// Remote Metadata Adapter.
     adapter: Option<RawAdapterConfig>,
+    /// Rules of client messages; without any, all are refused.
     message: Vec<RawMessage>,
+    /// Limits of client messages.
     messages: MessageLimits,
+    /// Client properties of Kafka connections.
     kafka: KafkaTable,
+    /// Lookups of schemas.
     schema_registry: SchemaRegistryConfig,
+    /// Kafka connections by name, with the parameters of the connector.
+    #[cfg_attr(test, schemars(schema_with = "schema_tests::connections"))]
     connection: toml::Table,
+    /// Identification of clients.
+    #[cfg_attr(test, schemars(with = "Option<RawAuth>"))]
     auth: Option<Spanned<RawAuth>>,
+    /// Rules on items; without any, all items are allowed.
+    #[cfg_attr(test, schemars(with = "Vec<RawAuthorize>"))]
     authorize: Vec<Spanned<RawAuthorize>>,
+    /// Limits of sessions, users and tenants.
+    #[cfg_attr(test, schemars(with = "Vec<RawSessionRule>"))]
     session_rule: Vec<Spanned<RawSessionRule>>,
     /// The file itself, for line numbers.
     #[serde(skip)]

@@ -62,18 +62,27 @@ impl DiffConfig {
 
 /// `[diffs]` as written in the file.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawDiffs {
+    /// Formats in the order of their use; default none, so values are sent in full.
     order: Option<Vec<RawDiffFormat>>,
+    /// Size of a value from which JSON Patch is tried.
     json_patch_min_bytes: Option<usize>,
+    /// Size of a value from which TLCP-diff is tried.
     tlcp_diff_min_bytes: Option<usize>,
+    /// Size of a value up to which it is compared.
     value_bytes_max: Option<usize>,
+    /// `true`: single-letter numbers in TLCP-diffs, for old SDKs.
     portable: Option<bool>,
+    /// Bytes of values that each event loop compares per second, default 100,000,000.
     budget_bytes_per_second: Option<u64>,
+    /// Formats of single Kafka connections, by name.
     connection: BTreeMap<String, RawConnectionDiffs>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 struct RawConnectionDiffs {
     order: Option<Vec<RawDiffFormat>>,
@@ -85,6 +94,7 @@ struct RawConnectionDiffs {
 
 /// A format by Weir's name or by its name in `lightstreamer_conf.xml`.
 #[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) enum RawDiffFormat {
     #[serde(rename = "json_patch", alias = "jsonpatch")]
     JsonPatch,

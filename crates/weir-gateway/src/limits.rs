@@ -10,6 +10,7 @@ const SUBSCRIPTION_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// Limits for clients. A metric counts the hits of each limit.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayLimits {
     /// Sessions of the gateway, default 100,000; the file descriptor limit may be lower.

@@ -7,6 +7,7 @@ pub(crate) const ADAPTER_SET: &str = "LOAD_TESTS";
 /// `[simulator]`: the values of item `CONFIGURATION` of adapter set `LOAD_TESTS`, which configures
 /// the published load test's client simulator.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SimulatorConfig {
     /// `numberOfItems`, default 40: the keys of the published scenarios.

@@ -13,6 +13,7 @@ use crate::bounds::bounded;
 
 /// `[tls]` of `gateway.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TlsConfig {
     /// Certificate chain of the server as PEM, server certificate first; relative to the directory
@@ -37,6 +38,7 @@ pub struct TlsConfig {
 
 /// Need of a client certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ClientAuth {
     /// Handshakes without one fail.

@@ -40,9 +40,13 @@ const CONNECTION_PROPERTIES: &[&str] = &[
 
 /// `[kafka]`: client properties of all connections, and of single ones.
 #[derive(Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct KafkaTable {
+    /// Java-style properties file.
     config: Option<PathBuf>,
+    /// Client properties; they take precedence over the file.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "properties_schema"))]
     properties: toml::Table,
     /// By name; they take precedence.
     connection: BTreeMap<String, ConnectionTable>,
@@ -60,10 +64,20 @@ pub struct UnknownConnection {
 
 /// `[kafka.connection.NAME]`: client properties of one connection.
 #[derive(Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 struct ConnectionTable {
+    /// Java-style properties file.
     config: Option<PathBuf>,
+    /// Client properties; they take precedence over the file.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "properties_schema"))]
     properties: toml::Table,
+}
+
+/// Returns the schema of client properties; names with dots are nested tables.
+#[cfg(feature = "schema")]
+fn properties_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "object"})
 }
 
 impl KafkaTable {

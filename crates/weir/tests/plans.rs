@@ -23,6 +23,7 @@ fn plans_are_listed_exported_and_read_back() {
         text(&stdout)
     );
     let keyed = fs::read_to_string(export.join("keyed.toml")).unwrap();
+    let keyed = keyed.strip_prefix("#:schema plan.schema.json\n").unwrap();
     let limits = keyed.strip_prefix(KEYED).unwrap();
     assert!(
         limits.contains("[[thresholds]]") && limits.contains("at_most = "),
@@ -38,6 +39,7 @@ fn plans_are_listed_exported_and_read_back() {
         "filter-deep-key.toml",
         "broker-sweep.toml",
         "proxy-overhead.toml",
+        "plan.schema.json",
     ] {
         assert!(export.join(file).is_file(), "{file}");
     }

@@ -27,6 +27,7 @@ pub enum AuditTarget {
 
 /// `[audit]` as written.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RawAudit {
     /// The file.

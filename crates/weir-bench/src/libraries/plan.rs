@@ -17,10 +17,14 @@ use weir_load::units::{parse_bytes, parse_count, parse_duration};
 
 /// Plan of a comparison of client libraries.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LibrariesPlan {
+    /// Name, as in `weir bench run NAME` and in the directories of runs.
     pub(crate) name: String,
+    /// Title of reports.
     pub(crate) title: String,
+    /// Question that the plan answers.
     pub(crate) question: String,
     /// Drivers by name; ratios are relative to the first.
     pub(crate) libraries: Vec<String>,
@@ -40,6 +44,7 @@ pub struct LibrariesPlan {
     pub(crate) repetitions: u32,
     /// Bytes of values per repetition above which a cell is large.
     #[serde(deserialize_with = "bytes")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) large_cell_bytes: u64,
     /// Number of times large cells run; 0: they are skipped.
     pub(crate) large_cell_repetitions: u32,
@@ -49,9 +54,11 @@ pub struct LibrariesPlan {
     pub(crate) rates_per_s: Vec<u64>,
     /// Length of a repetition with a rate.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) open_loop_hold: Duration,
     /// Maximum data rate of an open loop; cells above it are skipped.
     #[serde(deserialize_with = "bytes")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) open_bytes_per_s_max: u64,
     /// Acknowledgements: 0, 1 or -1.
     pub(crate) acks: i64,
@@ -63,12 +70,15 @@ pub struct LibrariesPlan {
     pub(crate) topic_template: Option<String>,
     /// Maximum disk space of the topics.
     #[serde(deserialize_with = "bytes")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) disk_cap: u64,
     /// Base timeout of a command; scaled with the amount of data.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) command_timeout: Duration,
     /// Time after which no further cell is started.
     #[serde(default, deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) time_limit: Option<Duration>,
     /// Compares the values that were read with those that were written.
     #[serde(default)]
@@ -83,6 +93,7 @@ pub struct LibrariesPlan {
 
 /// Warm-up of the drivers.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WarmUpPlan {
     /// Records per round; 0: no warm-up.
@@ -99,6 +110,7 @@ pub(crate) struct WarmUpPlan {
 
 /// Values that replace those of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Args)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 #[command(next_help_heading = "Options of client-libraries")]
 pub struct LibrariesOverrides {
@@ -112,6 +124,7 @@ pub struct LibrariesOverrides {
     /// Length of a repetition with a rate
     #[arg(id = "hold", long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub open_loop_hold: Option<Duration>,
     /// Run the first library as two drivers (A/A test)
     #[arg(
@@ -166,14 +179,17 @@ pub struct LibrariesOverrides {
     /// Maximum disk space of the topics of the run, for example 20GB
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     #[serde(deserialize_with = "some_bytes")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub disk_cap: Option<u64>,
     /// Base timeout of a driver command; scaled with the amount of data
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub command_timeout: Option<Duration>,
     /// Time after which no further cell starts
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub time_limit: Option<Duration>,
     /// Prefix of topic names
     #[arg(long, value_name = "TEXT")]

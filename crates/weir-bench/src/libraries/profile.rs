@@ -8,6 +8,7 @@ use crate::experiment::names::names;
 
 /// Settings and rules of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
     /// All settings that can be equal are equal.

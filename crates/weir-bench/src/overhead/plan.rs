@@ -16,10 +16,14 @@ use weir_load::units::{parse_count, parse_duration};
 
 /// Plan of a comparison of proxies.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OverheadPlan {
+    /// Name, as in `weir bench run NAME` and in the directories of runs.
     pub(crate) name: String,
+    /// Title of reports.
     pub(crate) title: String,
+    /// Question that the plan answers.
     pub(crate) question: String,
     /// Paths from clients to the broker; the first is the reference for the others.
     pub(crate) subjects: Vec<ProxyPath>,
@@ -43,9 +47,11 @@ pub struct OverheadPlan {
     pub(crate) rates_per_s: Vec<u64>,
     /// Length of a cell with a fixed rate.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) rate_hold: Duration,
     /// Time at the start of each cell that is not measured.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) warm_up: Duration,
     /// Records written before the first repetition, so that the broker's hot paths are compiled.
     #[serde(default)]
@@ -68,6 +74,7 @@ pub struct OverheadPlan {
 
 /// Path from clients to the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ProxyPath {
     /// No proxy.
@@ -85,6 +92,7 @@ names!(pub ProxyPath, "subject": Direct = "direct", Relay = "relay", PassThrough
 
 /// Declared limit on a figure of one subject, relative to another in the same repetitions.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FigureLimit {
     /// `produce` or `consume`.
@@ -106,6 +114,7 @@ pub(crate) struct FigureLimit {
 
 /// Values that replace those of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct OverheadOverrides {
     /// Repetitions of each cell
@@ -124,10 +133,12 @@ pub struct OverheadOverrides {
     /// Length of a cell with a fixed rate
     #[arg(id = "hold", long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub rate_hold: Option<Duration>,
     /// Length of the load before each measured window
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub warm_up: Option<Duration>,
     /// Run Apache Kafka's performance tools on the same cells as well
     #[arg(long, num_args = 0, default_missing_value = "true")]

@@ -12,10 +12,12 @@ use weir_load::worker::protocol::LedgerEntry;
 
 /// The `clients` table of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ClientsPlan {
     /// Scenario of the published load test, which sets data adapter and items.
     #[serde(deserialize_with = "scenario")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) scenario: Scenario,
     /// Gateway configuration: a file next to the plan, or a built-in one. `@BOOTSTRAP@`, `@TOPIC@`,
     /// `@THREADS@`, `@SCHEMA@` and `@REGISTRY@` are replaced for each cell.
@@ -26,6 +28,7 @@ pub(crate) struct ClientsPlan {
     /// Field schema; `weir` is the stamp field.
     pub(crate) fields: Vec<String>,
     #[serde(deserialize_with = "mode_name::deserialize")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) mode: Mode,
     /// Pool of keys that clients subscribe to. Default: the pool of the scenario.
     pub(crate) keys: Keys,
@@ -37,6 +40,7 @@ pub(crate) struct ClientsPlan {
 
 /// Pools of keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Keys {
     #[default]

@@ -33,10 +33,14 @@ pub(crate) use workload::{SCHEMA_PLACEHOLDER, TimestampMode};
 
 /// Plan over numbers of clients, or over a grid of clients and rates.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
+    /// Name, as in `weir bench run NAME` and in the directories of runs.
     pub(crate) name: String,
+    /// Title of reports.
     pub(crate) title: String,
+    /// Question that the plan answers.
     pub(crate) question: String,
     /// Hardware that the full levels are meant for, if they need more than an ordinary machine.
     pub(crate) full_scale: Option<String>,
@@ -64,18 +68,23 @@ pub struct Plan {
     /// Duration of the load on a newly started broker before the first cell. A Java program is much
     /// slower in its first seconds.
     #[serde(default, deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) broker_warm_up: Duration,
     /// Minimum time before the measured window.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) warm_up: Duration,
     /// Maximum time to wait for the steady state. Up to `warm_up`, the warm-up has a fixed length.
     #[serde(default, deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) warm_up_max: Duration,
     /// Length of the measured window, by due time.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) hold: Duration,
     /// Maximum wait for late deliveries after the measured window.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) drain: Duration,
     /// Load that the producers write.
     pub workload: Workload,
@@ -101,11 +110,13 @@ pub struct Plan {
     pub(crate) thresholds: Vec<Threshold>,
     /// Figures published elsewhere, shown next to the results.
     #[serde(default, deserialize_with = "published::figures")]
+    #[cfg_attr(test, schemars(with = "Option<published::Reference>"))]
     pub(crate) reference: Option<ReferenceFigures>,
 }
 
 /// Limits of the benchmarking tool. A cell beyond them is invalid.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Validity {
     /// Maximum p99 schedule lag in milliseconds. Default 20: a fifth of a delay that people notice.
@@ -126,6 +137,7 @@ impl Default for Validity {
 
 /// Rules that end an architecture's ladder.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct StopRules {
     /// Mean response time in milliseconds above which the next level is skipped. Default 1000.
@@ -240,5 +252,7 @@ fn thousand() -> f64 {
     1000.0
 }
 
+#[cfg(test)]
+mod schema_tests;
 #[cfg(test)]
 pub(crate) mod tests;

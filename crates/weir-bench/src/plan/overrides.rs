@@ -11,6 +11,7 @@ use weir_load::units::{parse_count, parse_duration};
 
 /// Values that replace those of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Args)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanOverrides {
     /// Numbers of clients, for example 500,1k,10k
@@ -42,21 +43,26 @@ pub struct PlanOverrides {
     /// Duration of the load on a newly started broker before the first cell
     #[arg(skip)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub broker_warm_up: Option<Duration>,
     /// Length of the load before each measured window
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub warm_up: Option<Duration>,
     /// Maximum time to wait for the steady state
     #[arg(skip)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub warm_up_max: Option<Duration>,
     /// Length of each measured window
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub hold: Option<Duration>,
     /// Longest wait for late deliveries
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub drain: Option<Duration>,
 }

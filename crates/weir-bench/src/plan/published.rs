@@ -7,16 +7,19 @@ use crate::figure_names::RATE;
 
 /// The `reference` table of a plan: rows, or the name of a built-in scenario.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct Reference {
+pub(super) struct Reference {
     source: String,
     hardware: String,
     note: String,
+    /// Built-in scenario, for example scenario2 or filter-basic.
     #[serde(default)]
     published: String,
     /// Published series that is shown next to the gateway's figures.
     #[serde(default = "lightstreamer")]
     gateway_series: String,
+    /// Further rows.
     #[serde(default)]
     rows: Vec<ReferenceRow>,
 }

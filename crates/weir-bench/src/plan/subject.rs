@@ -8,6 +8,7 @@ use crate::experiment::names::names;
 
 /// Way in which records reach the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Architecture {
     /// Every client is the only member of its own consumer group.
@@ -25,6 +26,7 @@ names!(pub Architecture, "architecture": Groups = "groups", Standalone = "standa
 
 /// Gateway configuration under test.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Variant {
     pub(crate) name: String,

@@ -9,6 +9,7 @@ use crate::experiment::names::names;
 
 /// Declared limit that affects the exit code.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Threshold {
     pub(crate) metric: ThresholdMetric,
@@ -26,6 +27,7 @@ pub(crate) struct Threshold {
 
 /// Metrics that a threshold can limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ThresholdMetric {
     CpuUsPerDelivered,

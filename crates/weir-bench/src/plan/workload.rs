@@ -11,9 +11,11 @@ use weir_load::value_schema::RecordFormat;
 
 /// The `workload` table of a plan.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Workload {
     #[serde(deserialize_with = "named")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) kind: PayloadKind,
     /// Rate in records per second over all producers; cells of a grid or a sweep have their own
     /// rate.
@@ -45,6 +47,7 @@ pub struct Workload {
     pub(crate) schema_id: Option<i32>,
     pub(crate) keys: u32,
     #[serde(deserialize_with = "named")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) distribution: KeyDistribution,
     /// Share of random bytes in values of the kind `random`.
     pub(crate) entropy: f64,
@@ -148,6 +151,7 @@ pub(crate) const SCHEMA_PLACEHOLDER: &str = "@SCHEMA@";
 
 /// Origin of record timestamps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TimestampMode {
     /// Time of storage by the broker: separates the time before the broker from the time after it.

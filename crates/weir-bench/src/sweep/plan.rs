@@ -12,10 +12,14 @@ use weir_load::units::{parse_count, parse_duration};
 
 /// Plan of a broker sweep.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SweepPlan {
+    /// Name, as in `weir bench run NAME` and in the directories of runs.
     pub(crate) name: String,
+    /// Title of reports.
     pub(crate) title: String,
+    /// Question that the plan answers.
     pub(crate) question: String,
     /// Hardware that the full sweep is meant for, if it needs more than an ordinary machine.
     pub(crate) full_scale: Option<String>,
@@ -28,15 +32,19 @@ pub struct SweepPlan {
     pub(crate) repetitions: u32,
     /// Duration of the load on a newly started broker before the first cell.
     #[serde(default, deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) broker_warm_up: Duration,
     /// Time before the measured window.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) warm_up: Duration,
     /// Length of the measured window of a producer, by due time.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) hold: Duration,
     /// Maximum wait for late acknowledgements.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) drain: Duration,
     pub(crate) sweep: SweepGrid,
     pub(crate) workload: Workload,
@@ -49,6 +57,7 @@ pub struct SweepPlan {
 
 /// The `sweep` table of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SweepGrid {
     /// Bytes of each record's value.
@@ -83,6 +92,7 @@ impl Default for SweepGrid {
 
 /// Values that replace those of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Args)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SweepOverrides {
     /// Repetitions of each cell
@@ -94,18 +104,22 @@ pub struct SweepOverrides {
     /// Duration of the load on a newly started broker before the first cell
     #[arg(skip)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub broker_warm_up: Option<Duration>,
     /// Length of the load before each measured window
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub warm_up: Option<Duration>,
     /// Length of each measured window
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub hold: Option<Duration>,
     /// Longest wait for late acknowledgements
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub drain: Option<Duration>,
     /// Values of the sweep.
     #[command(flatten)]
@@ -114,6 +128,7 @@ pub struct SweepOverrides {
 
 /// Values that replace those of the `sweep` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Args)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SweepGridOverrides {
     /// Sweeps: record sizes in bytes, for example 100,1k

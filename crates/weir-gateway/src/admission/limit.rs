@@ -7,6 +7,7 @@ use crate::bounds::rate;
 /// `[limits.per_address]`: limits of one address; 0 means no limit. An IPv6 address counts by its
 /// first 64 bits, because one network has all addresses below them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PerAddress {
     /// Connections, with or without sessions.

@@ -9,6 +9,7 @@ use crate::error::InvalidConfig;
 
 /// `[messages]`: limits of client messages.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct MessageLimits {
     /// Maximum number of messages of a session without an outcome; default 100.

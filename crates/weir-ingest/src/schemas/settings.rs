@@ -20,6 +20,7 @@ const AZURE_AUTHORITY: &str = "AZURE_AUTHORITY_HOST";
 
 /// `[schema_registry]`: lookups of schemas, for all connections.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct SchemaRegistryConfig {
     /// Directory in which schemas are stored, so that the gateway starts while a registry is down.

@@ -35,6 +35,7 @@ pub enum PauseScope {
 
 /// Client that a configuration asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ReaderChoice {
     /// Weir's own client, or librdkafka for settings that only librdkafka supports.

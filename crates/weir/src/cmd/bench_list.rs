@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use weir_bench::plan::{AnyPlan, BUILT_IN, PlanEstimate};
 
-use crate::cmd::terminal;
+use crate::cmd::{editor_schema, terminal};
 use crate::exit::{Exit, Failure, OrExit as _};
 
 #[derive(Debug, Args)]
@@ -37,11 +37,20 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
             println!("  full     some hours; select with --cells, for example 'produce.warm/*'");
         }
         if let Some(dir) = &args.export {
-            let plan = (built_in.file, text.as_str());
-            for (file, text) in built_in.configs.iter().chain([&plan]) {
+            write(
+                dir,
+                built_in.file,
+                &(editor_schema::PLAN.header.to_owned() + &text),
+            )?;
+            for (file, text) in built_in.configs {
                 write(dir, file, text)?;
             }
         }
+        println!();
+    }
+    if let Some(dir) = &args.export {
+        println!("Schema of plans, for editors");
+        write(dir, editor_schema::PLAN.file, editor_schema::PLAN.text)?;
         println!();
     }
     println!(

@@ -12,6 +12,7 @@ pub(crate) mod bench_run_args;
 pub(crate) mod clients_args;
 pub(crate) mod clients_progress;
 pub(crate) mod demo;
+pub(crate) mod editor_schema;
 pub(crate) mod gateway;
 pub(crate) mod lab;
 pub(crate) mod load;

@@ -1,5 +1,6 @@
 //! End-to-end tests of `weir gateway run --topic`, `init` and `tail`.
 
+use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -50,7 +51,7 @@ fn gateway(dir: &Path, options: &[&str]) -> (Process, String) {
     let mut process = Process::spawn(&mut command);
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
-        let content = std::fs::read(&ready).unwrap_or_default();
+        let content = fs::read(&ready).unwrap_or_default();
         if let Ok(content) = serde_json::from_slice::<Value>(&content) {
             let listen = content["listen"].as_str().unwrap();
             return (process, format!("ws://{listen}"));
@@ -158,6 +159,21 @@ fn init_writes_a_configuration_that_runs() {
     assert!(init(&["--force"]).status.success());
 
     let config = dir.path().join("gateway.toml");
+    let written = fs::read_to_string(&config).unwrap();
+    assert!(
+        written.starts_with("#:schema gateway.schema.json\n"),
+        "{written}"
+    );
+    let schema = fs::read_to_string(dir.path().join("gateway.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let values: toml::Value = toml::from_str(&written).unwrap();
+    let values = serde_json::to_value(values).unwrap();
+    assert!(
+        validator.is_valid(&values),
+        "{:?}",
+        validator.validate(&values)
+    );
     let config = config.to_str().unwrap();
     let check = weir(&["gateway", "check", "--config", config])
         .output()

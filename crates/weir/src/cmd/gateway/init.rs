@@ -1,4 +1,4 @@
-//! `weir gateway init`: writes a configuration and a page for topics of a cluster.
+//! `weir gateway init`: writes a configuration, its schema and a page for topics of a cluster.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,6 +12,7 @@ use weir_mapping::TopicSample;
 
 use super::sampling;
 use super::table::{TextTable, one_line};
+use crate::cmd::editor_schema;
 use crate::exit::{Exit, Failure, OrExit as _};
 
 pub(super) const AFTER_HELP: &str = "\
@@ -26,7 +27,7 @@ pub(crate) struct InitArgs {
     topics: Vec<String>,
     #[command(flatten)]
     kafka: KafkaArgs,
-    /// Directory for gateway.toml and index.html
+    /// Directory for gateway.toml, its schema and index.html
     #[arg(long, value_name = "DIR", default_value = ".")]
     output: PathBuf,
     /// Replace existing files
@@ -52,7 +53,8 @@ memory_bytes = 268435456           # the last record of each item, so that clien
 ";
 
 pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
-    let files = [CONFIG_FILE, PAGE_FILE].map(|name| args.output.join(name));
+    let schema = editor_schema::GATEWAY;
+    let files = [CONFIG_FILE, schema.file, PAGE_FILE].map(|name| args.output.join(name));
     if let Some(file) = files.iter().find(|file| file.exists() && !args.force) {
         let file = file.display();
         return Err(Failure::usage(format!(
@@ -64,16 +66,19 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
         print(sample);
     }
     let servers = args.kafka.servers();
-    let config = CONFIG_HEAD.to_owned() + &sampling::connections(&samples, &servers);
+    let connections = sampling::connections(&samples, &servers);
+    let config = schema.header.to_owned() + CONFIG_HEAD + &connections;
     fs::create_dir_all(&args.output).or_exit(Exit::Usage)?;
-    let [config_file, page_file] = &files;
+    let [config_file, schema_file, page_file] = &files;
     write(config_file, &config)?;
+    write(schema_file, schema.text)?;
     if let Some(first) = samples.first() {
         write(page_file, &page(first))?;
     }
     println!(
-        "wrote {} and {}",
+        "wrote {}, {} and {}",
         config_file.display(),
+        schema_file.display(),
         page_file.display()
     );
     println!(
