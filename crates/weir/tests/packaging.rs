@@ -170,10 +170,13 @@ fn packaged_configurations_are_valid() {
         &config("config/proxy.toml"),
     );
     let adapters = config("container/adapters.xml");
-    check(
-        &["gateway", "check", "--offline", "--strict", "--adapters"],
-        &adapters,
-    );
+    let mut container = weir(&["gateway", "check", "--offline", "--strict", "--adapters"]);
+    container.arg(adapters).arg("--config");
+    container.arg(config("container/gateway.toml"));
+    // The admin port of a container is not on a loopback address, so it needs the token.
+    let refused = container.output().unwrap();
+    assert!(text(&refused.stdout).contains("ADMIN_TOKEN"), "{refused:?}");
+    run(container.env("ADMIN_TOKEN", "t"));
 }
 
 /// Returns the variables of all options, from the manual pages.
@@ -214,7 +217,7 @@ fn packaged_variables_exist() {
         let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
         for name in text.split(|c: char| !is_part(c)) {
             // Not options: an argument of the build, and the tokens.
-            let is_other = name == "WEIR_COMMIT" || name.ends_with("_TOKEN") || name == "WEIR_";
+            let is_other = name == "WEIR_COMMIT" || name.ends_with("TOKEN") || name == "WEIR_";
             if name.starts_with("WEIR_") && !is_other {
                 assert!(known.contains(name), "{path}: {name}");
                 checked += 1;
@@ -312,13 +315,140 @@ fn compose_file_names_images_and_files_that_exist() {
         let (source, _) = mount.split_once(':').unwrap();
         assert!(dir.join(source).is_file(), "{source}");
     }
-    assert_eq!(mounts.len(), 3, "{mounts:?}");
+    assert_eq!(mounts.len(), 4, "{mounts:?}");
     let [dockerfile] = &values("dockerfile: ")[..] else {
         panic!("one dockerfile");
     };
     assert!(root().join(dockerfile).is_file(), "{dockerfile}");
     let broker = format!("docker.io/apache/kafka:{}", weir_lab::KAFKA_VERSION);
     assert!(values("image: ").contains(&broker), "{broker}");
+}
+
+/// Returns the values of a YAML document by path. Knows the block style of the files of this
+/// repository: mappings, lists, flow lists as text, and block texts.
+fn yaml(document: &str) -> Vec<(String, String)> {
+    let (mut open, mut found): (Vec<(usize, &str)>, Vec<(String, String)>) = Default::default();
+    let mut block: Option<usize> = None;
+    for line in document.lines().filter(|line| !line.trim().is_empty()) {
+        let mut rest = line.trim_start();
+        let mut indent = line.len() - rest.len();
+        if let Some(parent) = block {
+            if indent > parent {
+                let (_, text) = found.last_mut().expect("the key of the text");
+                *text += &format!("{rest}\n");
+                continue;
+            }
+            block = None;
+        }
+        if rest.starts_with('#') {
+            continue;
+        }
+        open.retain(|(level, _)| *level < indent);
+        while let Some(item) = rest.strip_prefix("- ") {
+            open.push((indent, "-"));
+            (rest, indent) = (item, indent + 2);
+        }
+        let (key, value) = match rest
+            .split_once(": ")
+            .or(rest.strip_suffix(':').map(|it| (it, "")))
+        {
+            Some(pair) => pair,
+            None => ("", rest),
+        };
+        let names = open.iter().map(|(_, name)| *name).chain([key]);
+        let path = names.collect::<Vec<_>>().join(".");
+        if value == "|" {
+            block = Some(indent);
+            found.push((path, String::new()));
+        } else if !value.is_empty() {
+            found.push((path, value.trim_matches('"').to_owned()));
+        }
+        open.push((indent, key));
+    }
+    found
+}
+
+#[test]
+fn kubernetes_objects_fit_together() {
+    let text = read("packaging/kubernetes/weir-gateway.yaml");
+    let objects: Vec<_> = text.split("\n---\n").map(yaml).collect();
+    let of = |kind: &str, path: &str| {
+        let is_kind = |one: &&Vec<(String, String)>| one.contains(&("kind".into(), kind.into()));
+        let object = objects
+            .iter()
+            .find(is_kind)
+            .unwrap_or_else(|| panic!("{kind}"));
+        let value = object.iter().find(|it| it.0 == path);
+        value.unwrap_or_else(|| panic!("{kind}: {path}")).1.clone()
+    };
+    assert_eq!(objects.len(), 6);
+    for kind in [
+        "ConfigMap",
+        "Secret",
+        "Deployment",
+        "PodDisruptionBudget",
+        "Service",
+    ] {
+        assert_eq!(of(kind, "metadata.name"), "weir-gateway");
+    }
+    let pod = "spec.template.spec";
+    let container = |path: &str| of("Deployment", &format!("{pod}.containers.-.{path}"));
+
+    // All selectors select the pods.
+    let label = of("Deployment", "spec.template.metadata.labels.app");
+    for (kind, path) in [
+        ("Deployment", "spec.selector.matchLabels.app"),
+        ("PodDisruptionBudget", "spec.selector.matchLabels.app"),
+        ("Service", "spec.selector.app"),
+        ("NetworkPolicy", "spec.podSelector.matchLabels.app"),
+    ] {
+        assert_eq!(of(kind, path), label, "{kind}");
+    }
+    let image = format!("weir:{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(container("image"), image);
+    let ports = [
+        container("ports.-.name"),
+        of("Service", "spec.ports.-.targetPort"),
+    ];
+    assert_eq!(ports, ["clients", "clients"]);
+    assert_eq!(container("securityContext.readOnlyRootFilesystem"), "true");
+    assert_eq!(
+        of("Deployment", &format!("{pod}.securityContext.runAsNonRoot")),
+        "true"
+    );
+
+    // The configuration is valid, and a drain ends before the pod is killed.
+    let config = of("ConfigMap", "data.gateway.toml");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("gateway.toml");
+    fs::write(&file, &config).unwrap();
+    let mut check = weir(&["gateway", "check", "--offline", "--strict", "--config"]);
+    run(check.arg(file).env("ADMIN_TOKEN", "t"));
+    let config: toml::Table = toml::from_str(&config).unwrap();
+    let seconds = |key: &str| config[key].as_integer().unwrap() / 1000;
+    let sleep: i64 = container("lifecycle.preStop.sleep.seconds")
+        .parse()
+        .unwrap();
+    let grace = of(
+        "Deployment",
+        &format!("{pod}.terminationGracePeriodSeconds"),
+    );
+    let drain = sleep + seconds("drain_spread_ms") + seconds("drain_timeout_ms");
+    assert!(drain < grace.parse().unwrap(), "{drain} s, of {grace} s");
+    let ages = config["session_rule"].as_array().unwrap();
+    assert!(ages[0]["max_age"].is_str());
+    let admin = config["admin"]["listen"].as_str().unwrap();
+    assert!(text.contains(&format!("containerPort: {}", &admin["0.0.0.0:".len()..])));
+
+    // The patch replaces the volume that the container mounts.
+    let patch = yaml(&read("packaging/kubernetes/control-link.yaml"));
+    let mount = format!("{pod}.volumes.-.name");
+    let volumes = patch
+        .iter()
+        .filter(|it| it.0 == mount)
+        .map(|it| it.1.as_str());
+    assert_eq!(volumes.collect::<Vec<_>>(), ["template", "config"]);
+    assert_eq!(container("volumeMounts.-.name"), "config");
 }
 
 #[test]

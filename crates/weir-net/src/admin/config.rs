@@ -80,9 +80,9 @@ pub enum AdminConfigError {
     /// The token opens metrics and pages, too.
     #[error("admin.sessions: the token must differ from admin.token")]
     SameToken,
-    /// A token of the environment that is not there.
-    #[error("admin.sessions: token = \"$env.{0}\": set the environment variable {0}")]
-    TokenVariable(String),
+    /// A token of the environment that is not there: table and variable.
+    #[error("{0}: token = \"$env.{1}\": set the environment variable {1}")]
+    TokenVariable(&'static str, String),
     /// Unreadable token file.
     #[error("admin.sessions: token_file = \"{}\": cannot read the file: {error}", path.display())]
     TokenFile {
@@ -119,7 +119,8 @@ impl AdminTable {
         dir: &Path,
     ) -> Result<AdminConfig, AdminConfigError> {
         let listen = option.or(self.listen).unwrap_or(default);
-        let token = self.token.filter(|token| !token.is_empty());
+        let token = self.token.map(|token| resolve("admin", &token));
+        let token = token.transpose()?.filter(|token| !token.is_empty());
         if !listen.ip().is_loopback() && token.is_none() {
             return Err(AdminConfigError::Public(listen));
         }
@@ -154,11 +155,7 @@ impl SessionsTable {
     /// Returns the token: as written, of an environment variable, or of a file.
     fn token(self, dir: &Path) -> Result<SessionsToken, AdminConfigError> {
         let token = match (self.token, self.token_file) {
-            (Some(token), None) => match token.reveal().strip_prefix("$env.") {
-                Some(name) => std::env::var(name)
-                    .map_err(|_| AdminConfigError::TokenVariable(name.to_owned()))?,
-                None => token.reveal().to_owned(),
-            },
+            (Some(token), None) => resolve("admin.sessions", token.reveal())?,
             (None, Some(path)) => {
                 let path = dir.join(path);
                 let read = std::fs::read_to_string(&path);
@@ -171,6 +168,16 @@ impl SessionsTable {
             ..TOKEN_CHARS_MIN => Err(AdminConfigError::ShortToken),
             _ => Ok(SessionsToken::new(token)),
         }
+    }
+}
+
+/// Returns a token as written, or that of an environment variable.
+fn resolve(table: &'static str, token: &str) -> Result<String, AdminConfigError> {
+    match token.strip_prefix("$env.") {
+        Some(name) => {
+            std::env::var(name).map_err(|_| AdminConfigError::TokenVariable(table, name.to_owned()))
+        }
+        None => Ok(token.to_owned()),
     }
 }
 
@@ -224,6 +231,12 @@ mod tests {
             text.contains("set the environment variable WEIR_TEST_UNSET"),
             "{text}"
         );
+        let unset = AdminTable {
+            token: Some("$env.WEIR_TEST_UNSET".to_owned()),
+            ..AdminTable::default()
+        };
+        let text = error(unset).to_string();
+        assert!(text.starts_with("admin: token = \"$env."), "{text}");
         let text = error(sessions(None, Some("token"))).to_string();
         assert!(text.contains("/nowhere/token"), "{text}");
         let refused = sessions(Some(good), None).open_without_sessions(

@@ -81,7 +81,7 @@ impl AccessRules {
         own.into_iter().any(|own| name.eq_ignore_ascii_case(own))
     }
 
-    fn has_token(&self, request: &HttpRequest<'_>) -> bool {
+    pub(super) fn has_token(&self, request: &HttpRequest<'_>) -> bool {
         let Some(token) = &self.token else {
             return true;
         };

@@ -67,6 +67,8 @@ const DRAIN_MS: u64 = 300;
 /// Text of the response with status 404.
 const NO_PAGE: &str =
     "no such page; there are /dashboard, /metrics, /health/live and /health/ready\n";
+/// Paths that need no token.
+const PUBLIC_PATHS: [&str; 3] = ["/", "/health/live", "/health/ready"];
 
 const TICK: u64 = 1;
 const DRAINED: u64 = 2;
@@ -239,12 +241,13 @@ struct AdminHandler<P> {
 }
 
 impl<P: AdminPages> AdminHandler<P> {
-    fn page(&mut self, path: &str, query: &str) -> Page {
+    /// Returns a page. Without the token, `/health/ready` has no details.
+    fn page(&mut self, path: &str, query: &str, has_token: bool) -> Page {
         let draining = || self.draining.load(Ordering::Relaxed);
         Page::Now(match path {
             "/" => Response::text(302, "see /dashboard\n").with_header("Location", "dashboard"),
             "/health/live" => live(&self.vitals),
-            "/health/ready" => ready(self.pages.readiness(), draining()),
+            "/health/ready" => ready(self.pages.readiness(), draining(), has_token),
             "/metrics" => metrics_page(&self.registry),
             "/dashboard.json" => self.dashboard.samples(query, draining()),
             _ => match self.dashboard.part(path) {
@@ -392,8 +395,18 @@ fn live(vitals: &Vitals) -> Response {
     }
 }
 
-fn ready((is_ready, text): (bool, String), draining: bool) -> Response {
+fn ready((is_ready, text): (bool, String), draining: bool, is_detailed: bool) -> Response {
     let status = if is_ready && !draining { 200 } else { 503 };
+    if !is_detailed {
+        return Response::text(
+            status,
+            if status == 200 {
+                "ready\n"
+            } else {
+                "not ready\n"
+            },
+        );
+    }
     let draining = if draining { "draining\n" } else { "" };
     Response::text(status, format!("{draining}{text}"))
 }
@@ -410,17 +423,20 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
         if request.path.starts_with(SESSIONS_PATHS) {
             return self.call(io, conn, request);
         }
-        // The dashboard page contains no data; its data requires the token.
+        // The dashboard page contains no data; its data requires the token. Orchestrators that
+        // probe the health have none.
         let public = self.pages.public_page(request.path);
-        let is_public =
-            request.path == "/" || public.is_some() || self.dashboard.part(request.path).is_some();
+        let is_public = PUBLIC_PATHS.contains(&request.path)
+            || public.is_some()
+            || self.dashboard.part(request.path).is_some();
         if let Some(refusal) = self.access.reject(request, is_public) {
             return respond(refusal);
         }
         if let Some(page) = public {
             return respond(page);
         }
-        match self.page(request.path, request.query) {
+        let has_token = self.access.has_token(request);
+        match self.page(request.path, request.query, has_token) {
             Page::Now(response) => respond(response),
             Page::Slow(compute) => self.compute(conn, compute),
             // Only calls have streams.

@@ -12,6 +12,7 @@ mod record_file;
 mod registry_check;
 mod sampling;
 mod sessions;
+mod size;
 mod table;
 mod tail;
 mod topic_check;
@@ -72,6 +73,11 @@ pub(crate) enum GatewayCommand {
     /// 130 if Ctrl-C ends the command before --count updates.
     #[command(after_help = tail::AFTER_HELP)]
     Tail(tail::TailArgs),
+    /// Estimate cores, memory and bandwidth for a number of clients
+    ///
+    /// One gateway may be down: the others serve all clients. Connects to nothing.
+    #[command(after_help = size::AFTER_HELP)]
+    Size(size::SizeArgs),
     /// List, trace and end the sessions of a running gateway
     ///
     /// The commands use the admin port with the token of [admin.sessions] in gateway.toml. The exit
@@ -121,6 +127,7 @@ pub(crate) fn run(command: GatewayCommand) -> Result<Exit, Failure> {
         GatewayCommand::Explain(args) => explain::run(&args),
         GatewayCommand::Init(args) => init::run(&args),
         GatewayCommand::Tail(args) => tail::run(&args),
+        GatewayCommand::Size(args) => size::run(&args),
         GatewayCommand::Sessions(command) => sessions::run(&command),
     }
 }
