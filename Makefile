@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build deb demo test test-kerberos test-keycloak test-rules test-churn \
+.PHONY: help bootstrap build deb demo test test-kerberos test-otlp test-keycloak test-rules test-churn \
   test-adapter-faults attack lint bench soak fuzz clean docs
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -38,6 +38,9 @@ docs: bootstrap ## build the documentation as a searchable site, target/docs-sit
 
 test-kerberos: ## build with Kerberos (feature gssapi) and test it against a KDC of its own
 	@scripts/test-kerberos
+
+test-otlp: ## test the export to OpenTelemetry collectors (feature otlp)
+	@scripts/test-otlp
 
 test-keycloak: ## verify tokens of Keycloak (160 MB from Maven, half a minute)
 	@. scripts/env; WEIR_KEYCLOAK=1 cargo test --locked -p weir-identity --test providers keycloak

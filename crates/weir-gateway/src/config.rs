@@ -15,6 +15,7 @@ use weir_mapping::{
     Severity, SnapshotMode,
 };
 use weir_net::admin::{AdminConfig, AdminTable};
+use weir_net::otlp::{OtlpConfig, OtlpTable};
 use weir_net::watchdog::WatchdogConfig;
 
 use crate::admission::Origins;
@@ -61,6 +62,8 @@ pub struct GatewayConfig {
     pub admin: AdminConfig,
     /// Audit log; `None`: none is written.
     pub audit: Option<AuditConfig>,
+    /// Export to an OpenTelemetry collector; `None`: nothing is exported.
+    pub otlp: Option<OtlpConfig>,
     pub(crate) watchdog: WatchdogConfig,
     /// Number of event loops; default one per core.
     pub event_loops: usize,
@@ -205,6 +208,8 @@ struct RawFile {
     admin: AdminTable,
     /// Audit log.
     audit: Option<RawAudit>,
+    /// OpenTelemetry collector.
+    otlp: Option<OtlpTable>,
     /// Limits on the time an event loop may make no progress.
     watchdog: WatchdogConfig,
     /// TLS with clients.
@@ -273,6 +278,14 @@ type PolicyParts = (
     MessageConfig,
     Option<AccessConfig>,
     Option<AdapterConfig>,
+);
+
+/// How the gateway is reached and watched.
+type OperationParts = (
+    Option<TlsFiles>,
+    AdminConfig,
+    Option<AuditConfig>,
+    Option<OtlpConfig>,
 );
 
 impl GatewayConfig {
@@ -394,6 +407,9 @@ impl GatewayConfig {
         let admin = admin.map_err(|error| at(error.into()))?;
         let audit = raw.audit.take().map(|audit| audit.check(dir));
         let audit = audit.transpose().map_err(|error| at(error.into()))?;
+        let env = |name: &str| std::env::var(name).ok();
+        let otlp = OtlpTable::open(raw.otlp.take(), "weir-gateway", dir, env);
+        let otlp = otlp.map_err(|error| at(error.into()))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_unix_s = now.map_or(0, |now| now.as_secs());
         let ending = tls.as_ref().and_then(|tls| tls.remark(now_unix_s as i64));
@@ -402,7 +418,7 @@ impl GatewayConfig {
             raw,
             overrides,
             (connections, clusters, registries),
-            (tls, admin, audit),
+            (tls, admin, audit, otlp),
             (diffs, messages, access, adapter),
             notes,
         )
@@ -414,7 +430,7 @@ impl GatewayConfig {
         raw: RawFile,
         overrides: &CliOverrides,
         (connections, clusters, registries): ConnectionParts,
-        (tls, admin, audit): (Option<TlsFiles>, AdminConfig, Option<AuditConfig>),
+        (tls, admin, audit, otlp): OperationParts,
         (diffs, messages, access, adapter): PolicyParts,
         notes: Vec<Note>,
     ) -> Result<Self, InvalidConfig> {
@@ -425,6 +441,7 @@ impl GatewayConfig {
             tls,
             admin,
             audit,
+            otlp,
             watchdog: raw.watchdog,
             event_loops: event_loops.unwrap_or_else(cores),
             event_loop_sessions: raw.event_loop_sessions.unwrap_or(EVENT_LOOP_SESSIONS),

@@ -114,6 +114,8 @@ pub(crate) enum InvalidConfig {
     #[error(transparent)]
     Admin(#[from] weir_net::admin::AdminConfigError),
     #[error(transparent)]
+    Otlp(#[from] weir_net::otlp::OtlpConfigError),
+    #[error(transparent)]
     Audit(#[from] weir_access::audit::AuditError),
     #[error(transparent)]
     Adapter(#[from] weir_adapter::AdapterConfigError),

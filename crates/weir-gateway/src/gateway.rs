@@ -18,6 +18,7 @@ use weir_net::descriptors::client_ceiling;
 use weir_net::http1::ParseLimits;
 use weir_net::listener::{end_stalled, limit_unsent};
 use weir_net::memory::MemoryMeter;
+use weir_net::otlp::{Export, Exporter, TraceSource};
 use weir_net::server::{self, EventLoopOptions, Listener};
 use weir_net::tls::TlsFiles;
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
@@ -78,6 +79,8 @@ pub struct Gateway {
     audit_writer: Option<JoinHandle<()>>,
     auth: Option<Arc<Authenticator>>,
     adapter: Option<AdapterServer<AdapterToken>>,
+    /// Export of metrics and traces, which ends last.
+    exporter: Option<Exporter>,
     /// Monitors the shards while the gateway exists.
     _watchdog: Watchdog,
     /// Dropped to stop the memory monitor.
@@ -122,6 +125,7 @@ impl Gateway {
         // It was empty until now.
         let _ = shared.peers.set(inboxes.clone());
         let listener = listen_admin(config.admin.listen)?;
+        let export = config.otlp.take().map(Export::new);
         let metrics = shards.iter().map(|(.., metrics)| Arc::clone(metrics));
         let sources = MetricSources {
             shards: metrics.collect(),
@@ -132,10 +136,12 @@ impl Gateway {
             messages: shared.messages.clone(),
             auth: shared.auth.clone(),
             adapter: shared.adapter.as_ref().map(|one| Arc::clone(&one.port)),
+            otlp: export.as_ref().map(Export::counters),
         };
         let mut threads = start_shards(shards)?;
         let stop_ingest = Arc::new(AtomicBool::new(false));
-        let ingest = start_ingest(&config, &shared, &inboxes, &stop_ingest)?;
+        let traces = export.as_ref().and_then(Export::traces);
+        let ingest = start_ingest(&config, &shared, (&inboxes, traces), &stop_ingest)?;
         let queues = message_queues.unwrap_or_default();
         let writers = start_message_writers(queues, &shared, &inboxes, &stop_ingest)?;
         let (ingest, posted): (Vec<_>, _) = ingest.into_iter().chain(writers).unzip();
@@ -158,10 +164,12 @@ impl Gateway {
             shards: config.event_loops,
             has_session_calls: config.admin.sessions_token.is_some(),
         };
+        let registry = || metrics::registry(sources.clone(), watchdog.vitals());
+        let exporter = export.map(|export| export.start(registry())).transpose()?;
         let options = AdminOptions {
             listener,
             config: config.admin,
-            registry: metrics::registry(sources.clone(), watchdog.vitals()),
+            registry: registry(),
             dashboard: dashboard(info, sources.clone()),
             vitals: watchdog.vitals(),
             certificates: certificates.clone(),
@@ -190,6 +198,7 @@ impl Gateway {
             audit_writer,
             auth: shared.auth.clone(),
             adapter,
+            exporter: exporter.flatten(),
             _watchdog: watchdog,
             stop_watch,
             stop_ingest,
@@ -309,6 +318,7 @@ impl Gateway {
         self.audit.iter().for_each(|audit| audit.close());
         let audit = self.audit_writer.into_iter().collect();
         stuck.extend(join_until(audit, deadline));
+        self.exporter.into_iter().for_each(Exporter::stop);
         stuck
     }
 }
@@ -329,7 +339,7 @@ fn start_shards(shards: Vec<ShardParts>) -> std::io::Result<Vec<JoinHandle<()>>>
 fn start_ingest(
     config: &GatewayConfig,
     shared: &ShardContext,
-    inboxes: &[MailboxSender<ShardEvent>],
+    (inboxes, traces): (&[MailboxSender<ShardEvent>], Option<TraceSource>),
     stop: &Arc<AtomicBool>,
 ) -> std::io::Result<Vec<(JoinHandle<()>, Receiver<()>)>> {
     let start = |(number, connection): (usize, &Arc<KafkaConnection>)| {
@@ -339,6 +349,7 @@ fn start_ingest(
             stop: Arc::clone(stop),
             shards: inboxes.to_vec(),
             store: config.last_values.store_of(connection, &shared.connections),
+            traces: traces.clone(),
             resume_delay: Duration::from_millis(config.resume_delay_ms),
         };
         let (posting, posted) = crossbeam_channel::bounded(0);

@@ -10,6 +10,7 @@ use weir_kafka::{
     KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope, SourceError,
 };
 use weir_net::MailboxSender;
+use weir_net::otlp::TraceSource;
 
 use crate::cluster::ingest_config;
 use crate::commit_schedule::CommitSchedule;
@@ -21,6 +22,7 @@ use crate::refusal_log::RefusalLog;
 use crate::resume::{ReadRelease, ResumeGate};
 use crate::schema_wait::SchemaWaits;
 use crate::shard_senders::ShardSenders;
+use crate::traces::RecordTraces;
 use crate::worker::Mapper;
 use crate::worker_pool::{InFlightBatches, Mappers};
 
@@ -41,6 +43,8 @@ pub struct Ingest<E> {
     pub shards: Vec<MailboxSender<E>>,
     /// Storage of records for later subscribers.
     pub store: StoreConfig,
+    /// Source of traces; `None`: no record is traced.
+    pub traces: Option<TraceSource>,
     /// Wait after the first subscription before reading resumes at stored offsets.
     pub resume_delay: Duration,
 }
@@ -125,7 +129,11 @@ impl<E: From<ItemEvent> + Send> Ingest<E> {
         let senders = ShardSenders::new(self.shards.clone(), Arc::clone(&self.stop));
         let mapper = |index| {
             let connection = Arc::clone(&self.connection);
-            Mapper::new(connection, self.number, index, senders.clone(), store)
+            let traces = self.traces.as_ref().map(|source| RecordTraces {
+                sampler: source.sampler(),
+                connection: connection.config.name.clone(),
+            });
+            Mapper::new(connection, self.number, index, senders.clone(), store).traced(traces)
         };
         (0..count).map(mapper).collect()
     }

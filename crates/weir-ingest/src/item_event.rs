@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_fanout::{HistoryBackfill, ItemKey, RowBackfill};
 use weir_mapping::{FieldSet, FrozenValues};
+use weir_net::otlp::ActiveTrace;
 
 /// Event of an item, posted to the shards that are interested in it.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub enum ItemEvent {
         /// Time of the record in milliseconds since 1970; -1 if unknown.
         record_ms: i64,
     },
+    /// New values of a record that is traced.
+    Traced(Box<TracedUpdate>),
     /// Current values of an item in which the shard has a new interest, or an interest in more
     /// fields.
     Backfill {
@@ -40,4 +43,21 @@ pub enum ItemEvent {
         /// Index of the connection in the configuration.
         connection: u16,
     },
+}
+
+/// An update with the trace of its record.
+#[derive(Debug)]
+pub struct TracedUpdate {
+    /// Item.
+    pub item: ItemKey,
+    /// Its values.
+    pub update: Arc<FrozenValues>,
+    /// Fields that were extracted.
+    pub fields: Arc<FieldSet>,
+    /// Time of the record in milliseconds since 1970; -1 if unknown.
+    pub record_ms: i64,
+    /// The trace.
+    pub trace: Arc<ActiveTrace>,
+    /// Time at which the update was posted, in nanoseconds since 1970.
+    pub posted_ns: u64,
 }

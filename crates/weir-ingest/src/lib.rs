@@ -26,6 +26,7 @@ mod shard_senders;
 mod skips;
 mod snapshot;
 mod stored_record;
+mod traces;
 mod worker;
 mod worker_pool;
 
@@ -35,6 +36,6 @@ pub use connection::{ConnectionState, KafkaConnection, LateWindow, SubscribedIte
 pub use counters::{SchemaCounters, UNKNOWN, WorkerCounters, add};
 pub use ingest::Ingest;
 pub use interest_inbox::InterestInbox;
-pub use item_event::ItemEvent;
+pub use item_event::{ItemEvent, TracedUpdate};
 pub use item_records::{StoreConfig, StoredRecords};
 pub use routing::{CachedValues, Route, RoutingTable, UpdateTarget};

@@ -14,11 +14,12 @@ use weir_mapping::{
 };
 
 use weir_net::limited;
+use weir_net::otlp::unix_ns;
 
 use crate::class_name::{ClassName, single_names};
 use crate::connection::KafkaConnection;
 use crate::counters::{WorkerCounters, add};
-use crate::item_event::ItemEvent;
+use crate::item_event::{ItemEvent, TracedUpdate};
 use crate::item_records::StoreConfig;
 use crate::last_values::LastValueStore;
 use crate::late::PassedRecords;
@@ -27,6 +28,7 @@ use crate::routing::{CachedValues, Route, RoutingTable};
 use crate::shard_senders::ShardSenders;
 use crate::skips::Skips;
 use crate::snapshot::SnapshotMapping;
+use crate::traces::RecordTraces;
 
 /// Withdrawn items removed before the next records; more if many are pending.
 const WITHDRAWN_PER_ITERATION: usize = 1_000;
@@ -52,6 +54,8 @@ pub(crate) struct Mapper<E> {
     /// Present if item rules distinguish records of an item.
     classes: Option<RecordClasses>,
     skips: Skips,
+    /// Present if records are traced.
+    traces: Option<RecordTraces>,
     /// Time of the current batch.
     now: Instant,
 }
@@ -87,8 +91,15 @@ impl<E: From<ItemEvent>> Mapper<E> {
             last: (store.bytes > 0).then(new),
             passed: None,
             skips: Skips::new(now),
+            traces: None,
             now,
         }
+    }
+
+    /// Sets the sampling of records.
+    pub(crate) fn traced(mut self, traces: Option<RecordTraces>) -> Self {
+        self.traces = traces;
+        self
     }
 
     fn counters(&self) -> &WorkerCounters {
@@ -249,7 +260,7 @@ impl<E: From<ItemEvent>> Mapper<E> {
             counters.undecodable_in_a_row.store(0, Ordering::Relaxed);
         }
         let update = Arc::new(self.values.freeze());
-        self.post(&routes, &update, &fields, record.timestamp_ms);
+        self.post(&routes, &update, &fields, &view);
     }
 
     /// Maps a record of a connection that stores snapshots. All its fields are extracted, with or
@@ -277,7 +288,7 @@ impl<E: From<ItemEvent>> Mapper<E> {
             return add(&self.counters().unrouted, 1);
         }
         let update = Arc::new(self.values.freeze());
-        self.post(&routes, &update, &fields, record.timestamp_ms);
+        self.post(&routes, &update, &fields, view);
     }
 
     /// Discards the snapshots of idle items, and clears them for their subscribers.
@@ -304,15 +315,18 @@ impl<E: From<ItemEvent>> Mapper<E> {
         }
     }
 
-    /// Posts an update, of which `fields` were read, to the interested shards of its routes.
+    /// Posts the update of a record, of which `fields` were read, to the interested shards of its
+    /// routes.
     fn post(
         &self,
         routes: &[&Route],
         update: &Arc<FrozenValues>,
         fields: &Arc<FieldSet>,
-        record_ms: i64,
+        record: &RecordView<'_>,
     ) {
-        let counters = self.counters();
+        let (counters, record_ms) = (self.counters(), record.timestamp_ms);
+        let traces = self.traces.as_ref();
+        let trace = traces.and_then(|traces| traces.begin(record, self.now));
         if self.senders.shards.len() > 1 {
             // Another shard may subscribe to the item later.
             for route in routes {
@@ -320,11 +334,23 @@ impl<E: From<ItemEvent>> Mapper<E> {
             }
         }
         for target in routes.iter().flat_map(|route| &route.targets) {
-            let event = ItemEvent::Update {
-                item: target.interest.item,
-                update: Arc::clone(update),
-                fields: Arc::clone(fields),
-                record_ms,
+            let (item, update, fields) =
+                (target.interest.item, Arc::clone(update), Arc::clone(fields));
+            let event = match &trace {
+                None => ItemEvent::Update {
+                    item,
+                    update,
+                    fields,
+                    record_ms,
+                },
+                Some(trace) => ItemEvent::Traced(Box::new(TracedUpdate {
+                    item,
+                    update,
+                    fields,
+                    record_ms,
+                    trace: Arc::clone(trace),
+                    posted_ns: unix_ns(),
+                })),
             };
             add(&counters.updates, 1);
             self.senders.send(target.shard, event, counters);

@@ -9,6 +9,7 @@
 mod broker;
 pub mod cache;
 mod class_archive;
+pub mod collector;
 mod config;
 mod diagnose;
 mod disk;

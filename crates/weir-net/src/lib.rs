@@ -15,6 +15,7 @@ mod lock;
 pub mod log;
 mod mailbox;
 pub mod memory;
+pub mod otlp;
 pub mod server;
 pub mod stream;
 mod timer;

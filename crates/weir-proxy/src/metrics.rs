@@ -9,6 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use weir_net::admin::{MetricKind, ProcessMetrics, put_metric};
+use weir_net::otlp::OtlpCounters;
 use weir_net::tls::{TlsAcceptor, TlsFiles};
 use weir_net::watchdog::Vitals;
 
@@ -22,6 +23,8 @@ pub(crate) struct MetricSources {
     /// Certificates presented to clients.
     pub(crate) presented: Vec<Arc<TlsAcceptor>>,
     pub(crate) shared: Arc<LoopShared>,
+    /// `None`: nothing is exported to a collector.
+    pub(crate) otlp: Option<Arc<OtlpCounters>>,
 }
 
 /// A metric without labels: name, kind, help text and current value.
@@ -40,6 +43,9 @@ impl Collector for MetricSources {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for (name, kind, help, value) in self.metrics() {
             put_metric(&mut encoder, name, kind, help, value)?;
+        }
+        if let Some(counters) = &self.otlp {
+            counters.encode("proxy", &mut encoder)?;
         }
         let mut family = encoder.encode_descriptor(
             "weir_proxy_broker_up",

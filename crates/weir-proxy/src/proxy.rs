@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, bounded};
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
+use weir_net::otlp::{Export, Exporter};
 use weir_net::tls::TlsFiles;
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 
@@ -41,6 +42,8 @@ const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct Proxy {
     clusters: Vec<Arc<VirtualCluster>>,
     admin: AdminServer,
+    /// Export of metrics, which ends last.
+    exporter: Option<Exporter>,
     /// Checks the event loops until the proxy is dropped.
     _watchdog: Watchdog,
     senders: Vec<MailboxSender<LoopEvent>>,
@@ -119,7 +122,9 @@ impl Proxy {
         }
         let presented = clusters.iter().filter_map(|one| one.config.tls.clone());
         let draining = Arc::new(AtomicBool::new(false));
+        let export = config.otlp.map(Export::new);
         let sources = MetricSources {
+            otlp: export.as_ref().map(Export::counters),
             loops: loop_metrics,
             presented: presented.chain(config.admin.tls.clone()).collect(),
             certificates: config.tls_files.clone(),
@@ -130,10 +135,12 @@ impl Proxy {
             clusters: clusters.clone(),
             loops: senders.clone(),
         };
+        let registry = || metrics::registry(sources.clone(), Arc::clone(&vitals));
+        let exporter = export.map(|export| export.start(registry())).transpose()?;
         let options = AdminOptions {
             listener: admin_listener,
             config: config.admin,
-            registry: metrics::registry(sources.clone(), Arc::clone(&vitals)),
+            registry: registry(),
             vitals,
             dashboard: dashboard(sources),
             certificates: config.tls_files.clone(),
@@ -143,6 +150,7 @@ impl Proxy {
         Ok(Self {
             clusters,
             admin,
+            exporter: exporter.flatten(),
             senders,
             loops,
             probes,
@@ -212,6 +220,7 @@ impl Proxy {
         let mut stuck = join_until(self.loops, until.max(Instant::now()) + JOIN_TIMEOUT);
         let admin = vec![self.admin.stop()];
         stuck.extend(join_until(admin, Instant::now() + JOIN_TIMEOUT));
+        self.exporter.into_iter().for_each(Exporter::stop);
         stuck
     }
 }

@@ -84,11 +84,38 @@ impl fmt::Debug for Document {
     }
 }
 
+/// Sends a JSON document with `POST` and returns the response, whatever its status is. Follows no
+/// redirect. The proxy of the environment is used for HTTPS only.
+///
+/// # Errors
+/// Returns an error if there is no response within `timeout`.
+pub fn post_json(
+    url: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+    timeout: Duration,
+    roots: &Roots,
+) -> Result<HttpResponse, HttpError> {
+    let json = [("content-type", "application/json")];
+    let headers: Vec<_> = json.iter().chain(headers).copied().collect();
+    let request = HttpRequest {
+        method: "POST",
+        url,
+        headers: &headers,
+        body: Some(body),
+        timeout,
+        proxy: url.starts_with("https:"),
+    };
+    send(&request, roots)
+}
+
 /// Response of a server.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct HttpResponse {
-    pub(crate) status: u16,
-    pub(crate) body: Vec<u8>,
+pub struct HttpResponse {
+    /// Status code.
+    pub status: u16,
+    /// Content.
+    pub body: Vec<u8>,
 }
 
 impl fmt::Debug for HttpResponse {

@@ -10,7 +10,7 @@ mod settings;
 mod stores;
 mod tokens;
 
-pub use http::{Document, HttpError, fetch_document};
+pub use http::{Document, HttpError, HttpResponse, fetch_document, post_json};
 pub use secret::Secret;
 pub use settings::ciphers;
 pub use settings::{

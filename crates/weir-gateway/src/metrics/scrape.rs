@@ -10,6 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use weir_mapping::FailureKind;
 use weir_net::admin::{MetricKind, ProcessMetrics};
+use weir_net::otlp::OtlpCounters;
 use weir_net::watchdog::Vitals;
 
 use super::histogram::encode_seconds;
@@ -40,6 +41,8 @@ pub(crate) struct MetricSources {
     pub(crate) auth: Option<Arc<Authenticator>>,
     /// `None`: no remote adapter is asked.
     pub(crate) adapter: Option<Adapter>,
+    /// `None`: nothing is exported to a collector.
+    pub(crate) otlp: Option<Arc<OtlpCounters>>,
 }
 
 impl MetricSources {
@@ -140,6 +143,9 @@ impl Collector for MetricSources {
         }
         if let Some(adapter) = &self.adapter {
             super::adapter::encode(adapter.metrics(), &mut encoder)?;
+        }
+        if let Some(counters) = &self.otlp {
+            counters.encode("gateway", &mut encoder)?;
         }
         if let Some(tls) = &self.tls {
             for metric in TLS_METRICS {

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use weir_fanout::ItemKey;
 use weir_fanout::SessionKey;
-use weir_ingest::ItemEvent;
+use weir_ingest::{ItemEvent, TracedUpdate};
 use weir_net::http1::HttpRequest;
 use weir_net::limited;
 use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHandler, ServerIo};
@@ -126,8 +127,13 @@ impl ServerHandler for Shard {
         }
     }
 
+    fn on_first_written(&mut self) {
+        self.traces.on_first_written();
+    }
+
     fn on_flushed(&mut self, _io: &mut ServerIo) {
         self.count_ages();
+        self.traces.on_flushed();
     }
 
     fn on_iteration_end(&mut self, io: &mut ServerIo) {
@@ -162,12 +168,21 @@ impl Shard {
                 record_ms,
             } => {
                 let deliveries = clients.fan_out(io, item, update, &fields);
-                if let Some(tracer) = &mut self.tracer {
-                    tracer.note_update(clients, item, record_ms, deliveries);
-                }
-                if self.ages.note(record_ms, deliveries) {
-                    self.count_ages();
-                }
+                self.note_deliveries(item, record_ms, deliveries);
+            }
+            ItemEvent::Traced(traced) => {
+                let TracedUpdate {
+                    item,
+                    update,
+                    fields,
+                    record_ms,
+                    trace,
+                    posted_ns,
+                } = *traced;
+                let trace = (trace, posted_ns, clients.sessions.shard);
+                let work = || clients.fan_out(io, item, update, &fields);
+                let deliveries = self.traces.run(trace, work);
+                self.note_deliveries(item, record_ms, deliveries);
             }
             ItemEvent::Backfill {
                 item,
@@ -178,6 +193,17 @@ impl Shard {
             ItemEvent::HistoryBackfill(backfill) => clients.backfill_history(io, *backfill),
             ItemEvent::Clear(item) => clients.clear(io, item),
             ItemEvent::ForceUnsubscribe { connection } => clients.force_unsubscribe(io, connection),
+        }
+    }
+
+    /// Passes the deliveries of an update to the traces of operators and to the ages.
+    #[inline]
+    fn note_deliveries(&mut self, item: ItemKey, record_ms: i64, deliveries: u64) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.note_update(&mut self.clients, item, record_ms, deliveries);
+        }
+        if self.ages.note(record_ms, deliveries) {
+            self.count_ages();
         }
     }
 }

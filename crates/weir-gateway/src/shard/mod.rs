@@ -43,6 +43,7 @@ mod stream_tests;
 mod subscribe;
 mod timers;
 mod tracer;
+mod traces;
 mod visit;
 mod visitor;
 mod wire;

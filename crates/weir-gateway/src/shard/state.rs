@@ -13,6 +13,7 @@ use super::dialect::Dialects;
 use super::forwarding::Forwarding;
 use super::placement::BusyMeter;
 use super::tracer::Tracer;
+use super::traces::UpdateTraces;
 use crate::latency::PendingAges;
 use crate::metrics::ShardMetrics;
 
@@ -38,6 +39,8 @@ pub(crate) struct Shard {
     pub(super) busy: BusyMeter,
     /// Active traces of operators.
     pub(super) tracer: Option<Box<Tracer>>,
+    /// Sampled updates of this flush round.
+    pub(super) traces: UpdateTraces,
     /// Buffer for the response lines of one message, reused.
     pub(super) response_buffer: Vec<u8>,
     /// Buffer for the data notifications caused by one request, reused.
@@ -55,6 +58,7 @@ impl Shard {
             metrics,
             busy: BusyMeter::default(),
             tracer: None,
+            traces: UpdateTraces::default(),
             response_buffer: Vec::new(),
             notifications: Vec::new(),
         }

@@ -233,6 +233,14 @@ impl TestEnv {
         self.flush();
     }
 
+    /// Produces a record with a header.
+    pub fn produce_with_header(&self, key: &str, value: &str, header: (&str, &[u8])) {
+        let (key, value) = (Some(key.as_bytes()), Some(value.as_bytes()));
+        let sent = (self.producer).send(&self.topic, None, key, value, &[header], None, 0);
+        sent.expect("a free queue slot");
+        self.flush();
+    }
+
     /// Queues a record; its key determines the partition.
     pub fn send(&self, key: &str, value: &str) {
         self.send_to(&self.topic, key, value);

@@ -209,11 +209,14 @@ impl<H: ServerHandler> Server<H> {
         let (now, pending) = (Instant::now(), self.io.dirty.len());
         let schedule = &mut self.flush_schedule;
         let count = schedule.allowance(now, pending, FLUSHES_PER_ITERATION);
-        for _ in 0..count {
+        for index in 0..count {
             let Some(conn) = self.io.dirty.pop_front() else {
                 break;
             };
             self.io.flush(conn);
+            if index == 0 {
+                self.handler.on_first_written();
+            }
         }
         let pending = self.io.dirty.len();
         self.flush_schedule

@@ -157,6 +157,8 @@ pub trait ServerHandler {
     fn on_posted(&mut self, io: &mut ServerIo, posted: Self::Posted);
     /// Called at the end of an iteration, before its output is flushed.
     fn on_iteration_end(&mut self, io: &mut ServerIo);
+    /// Called after the first connection of a flush was written.
+    fn on_first_written(&mut self) {}
     /// Called when a flush round is complete.
     fn on_flushed(&mut self, io: &mut ServerIo) {
         let _ = io;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_net::admin::AdminConfig;
+use weir_net::otlp::OtlpConfig;
 use weir_net::tls::{ClientTls, TlsAcceptor, TlsFiles};
 use weir_net::watchdog::WatchdogConfig;
 
@@ -19,6 +20,8 @@ pub struct ProxyConfig {
     pub clusters: Vec<ClusterConfig>,
     /// Admin port.
     pub admin: AdminConfig,
+    /// Export to an OpenTelemetry collector; `None`: nothing is exported.
+    pub otlp: Option<OtlpConfig>,
     /// Limits on the time an event loop may make no progress.
     pub watchdog: WatchdogConfig,
     /// Number of event loops, by default one per core.

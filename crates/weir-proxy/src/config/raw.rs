@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use weir_net::admin::AdminTable;
+use weir_net::otlp::OtlpTable;
 use weir_net::tls::{ServerFiles, TlsFiles};
 use weir_net::watchdog::WatchdogConfig;
 
@@ -47,6 +48,8 @@ pub(super) struct RawFile {
     splice: bool,
     /// Admin port.
     admin: AdminTable,
+    /// Export of metrics to an OpenTelemetry collector.
+    otlp: Option<OtlpTable>,
     /// Limits on the time an event loop may make no progress.
     watchdog: WatchdogConfig,
     /// Limits on the resources that peers can use.
@@ -63,6 +66,7 @@ impl Default for RawFile {
             drain_timeout_ms: 10_000,
             splice: true,
             admin: AdminTable::default(),
+            otlp: None,
             watchdog: WatchdogConfig::default(),
             limits: ProxyLimits::default(),
             cluster: Vec::new(),
@@ -169,9 +173,13 @@ impl ProxyConfig {
                 .open_without_sessions(overrides.admin, DEFAULT_ADMIN, source.directory);
         let admin = admin.map_err(|error| source.error(error))?;
         tls_files.extend(admin.files.clone());
+        let env = |name: &str| std::env::var(name).ok();
+        let otlp = OtlpTable::open_without_traces(raw.otlp, "weir-proxy", source.directory, env);
+        let otlp = otlp.map_err(|error| source.error(error))?;
         raw.limits.buffered_bytes = Some(raw.limits.buffered());
         let config = Self {
             admin,
+            otlp,
             watchdog: raw.watchdog,
             clusters,
             event_loops: overrides.event_loops.unwrap_or(raw.event_loops),

@@ -365,6 +365,7 @@ impl TestEnv {
                 let (clients, wire) = (&mut self.shard.clients, &mut self.wire);
                 clients.fan_out(wire, key, update, &fields);
             }
+            ItemEvent::Traced(_) => unreachable!("the model traces no records"),
             ItemEvent::Backfill {
                 item: key,
                 update,
