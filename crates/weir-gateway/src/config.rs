@@ -34,9 +34,9 @@ use crate::tls::{TlsConfig, TlsFiles};
 pub use weir_access::audit::AuditConfig;
 use weir_access::audit::RawAudit;
 use weir_access::{AccessConfig, RawAccess};
-use weir_ingest::KafkaConnection;
 use weir_ingest::schemas::{ConnectionRegistry, SchemaRegistryConfig};
 use weir_ingest::{ClientProperties, Cluster, KafkaTable};
+use weir_ingest::{IdleRecords, KafkaConnection};
 use weir_ingest::{StoreConfig, StoredRecords};
 
 /// Remark on an adapter that gets passwords over a network.
@@ -97,6 +97,9 @@ pub struct GatewayConfig {
     pub last_values: LastValuesConfig,
     /// Milliseconds between the first subscription after a restart and reading from stored offsets.
     pub resume_delay_ms: u64,
+    /// Records written while no item of a connection is subscribed; default: they are kept for the
+    /// next subscriber.
+    pub idle_records: IdleRecords,
     /// Maximum milliseconds at shutdown for sending pending bytes to clients.
     pub drain_timeout_ms: u64,
     /// Milliseconds at shutdown over which the ends of sessions are spread.
@@ -197,6 +200,8 @@ struct RawFile {
     adapter_set: Option<String>,
     /// Milliseconds from the first subscription to reading from stored offsets, default 2,000.
     resume_delay_ms: Option<u64>,
+    /// Records that arrive while nobody is subscribed: `read` them later (default) or `skip` them.
+    idle_records: IdleRecords,
     /// Maximum milliseconds at shutdown for sending pending bytes, default 5,000.
     drain_timeout_ms: Option<u64>,
     /// Milliseconds over which the ends of sessions are spread at shutdown, default 1,000.
@@ -459,6 +464,7 @@ impl GatewayConfig {
             adapter,
             messages,
             last_values: raw.last_values,
+            idle_records: raw.idle_records,
             resume_delay_ms: raw.resume_delay_ms.unwrap_or(2_000),
             drain_timeout_ms: raw.drain_timeout_ms.unwrap_or(5_000),
             drain_spread_ms: raw.drain_spread_ms.unwrap_or(1_000),

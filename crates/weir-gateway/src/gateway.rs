@@ -350,6 +350,7 @@ fn start_ingest(
             shards: inboxes.to_vec(),
             store: config.last_values.store_of(connection, &shared.connections),
             traces: traces.clone(),
+            idle: config.idle_records,
             resume_delay: Duration::from_millis(config.resume_delay_ms),
         };
         let (posting, posted) = crossbeam_channel::bounded(0);

@@ -12,6 +12,7 @@ use weir_gateway::{Gateway, GatewayConfig};
 per_reader! {
     latest_applies_to_first_client_only
     earliest_delivers_whole_topic_to_first_client
+    skipped_idle_records_reach_nobody
     group_resumes_after_restart
     clients_within_resume_delay_lose_nothing
     clients_after_resume_delay_are_counted
@@ -22,6 +23,7 @@ per_reader! {
 }
 
 const LATE_SUBSCRIPTIONS: &str = "weir_gateway_late_subscriptions_total";
+const RECORDS: &str = "weir_gateway_kafka_records_total";
 const LATE_RECORDS: &str = "weir_gateway_late_records_total";
 
 /// Returns the values that the client of a new item gets, up to the value `last`.
@@ -99,6 +101,50 @@ fn earliest_delivers_whole_topic_to_first_client() {
     let all = ["old", "one", "two", "three", "four"];
     assert_eq!(until(&mut client, "four"), all);
     gateway.shut_down();
+}
+
+fn skipped_idle_records_reach_nobody() {
+    for (from, group) in [("LATEST", false), ("EARLIEST", false), ("EARLIEST", true)] {
+        let env = TestEnv::new();
+        env.produce("A", "old");
+        let group = group.then(|| format!("<param name=\"group.id\">{}</param>", env.topic));
+        let settings = format!(
+            r#"<param name="record.consume.from">{from}</param>{}</data_provider>"#,
+            group.as_deref().unwrap_or_default()
+        );
+        let toml = "idle_records = \"skip\"\nresume_delay_ms = 0\n";
+        let config = || env.config_with(toml, |xml| xml.replace("</data_provider>", &settings));
+        let gateway = env.ready(config());
+        let mut first = subscriber(&gateway);
+        env.produce("A", "one");
+        let old: &[&str] = if from == "EARLIEST" { &["old"] } else { &[] };
+        assert_eq!(until(&mut first, "one"), [old, &["one"]].concat());
+        leave(first);
+        wait_metric(&gateway, "weir_gateway_routed_items", |items| items == 0);
+        let records = metric(&gateway, RECORDS);
+        env.produce("A", "two");
+        env.produce("A", "three");
+        // Nobody gets them, and yet they are read.
+        wait_metric(&gateway, RECORDS, |count| count == records + 2);
+        let mut second = subscriber(&gateway);
+        env.produce("A", "four");
+        assert_eq!(until(&mut second, "four"), ["four"]);
+        leave(second);
+        wait_metric(&gateway, "weir_gateway_routed_items", |items| items == 0);
+        env.produce("A", "five");
+        wait_metric(&gateway, RECORDS, |count| count == records + 4);
+        gateway.shut_down();
+        if group.is_none() {
+            continue;
+        }
+        // The offsets of skipped records are stored, too.
+        env.produce("A", "while it was down");
+        let gateway = env.ready(config());
+        let mut client = subscriber(&gateway);
+        env.produce("A", "six");
+        assert_eq!(until(&mut client, "six"), ["while it was down", "six"]);
+        gateway.shut_down();
+    }
 }
 
 fn group_resumes_after_restart() {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
+use serde::Deserialize;
 use weir_kafka::{
     KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope, SourceError,
 };
@@ -31,6 +32,17 @@ const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 const STATUS_PERIOD: Duration = Duration::from_millis(250);
 const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Records that are written while no item of a connection is subscribed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdleRecords {
+    /// Reading pauses, and resumes with them.
+    #[default]
+    Keep,
+    /// They are read and discarded, so that the next subscriber gets new records only.
+    Skip,
+}
+
 /// The threads of one connection, which post to shards whose events are of type `E`.
 pub struct Ingest<E> {
     /// The connection.
@@ -45,6 +57,8 @@ pub struct Ingest<E> {
     pub store: StoreConfig,
     /// Source of traces; `None`: no record is traced.
     pub traces: Option<TraceSource>,
+    /// What happens to records while no item is subscribed, after the first subscription.
+    pub idle: IdleRecords,
     /// Wait after the first subscription before reading resumes at stored offsets.
     pub resume_delay: Duration,
 }
@@ -229,6 +243,7 @@ impl<'a, E: From<ItemEvent> + Send> PollState<'_, 'a, E> {
         }
         reader.poll(timeout, poll_records, batch)?;
         if !self.ingest.store.is_on()
+            && self.ingest.idle == IdleRecords::Keep
             && subscribed_items.is_none()
             && subscribed_items.was_ever_subscribed()
         {

@@ -34,7 +34,7 @@ pub use class_name::{ClassName, item_of};
 pub use cluster::{ClientProperties, Cluster, KafkaTable, UnknownConnection};
 pub use connection::{ConnectionState, KafkaConnection, LateWindow, SubscribedItems, WorkerHandle};
 pub use counters::{SchemaCounters, UNKNOWN, WorkerCounters, add};
-pub use ingest::Ingest;
+pub use ingest::{IdleRecords, Ingest};
 pub use interest_inbox::InterestInbox;
 pub use item_event::{ItemEvent, TracedUpdate};
 pub use item_records::{StoreConfig, StoredRecords};
