@@ -34,16 +34,6 @@ pub(super) fn cores() -> u64 {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
 }
 
-/// Returns the number of local ports available for connections to one address.
-pub(super) fn local_ports() -> u64 {
-    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let ends = range.split_whitespace().map_while(|end| end.parse().ok());
-    match ends.collect::<Vec<u64>>()[..] {
-        [first, last] if first <= last => last - first + 1,
-        _ => u64::from(u16::MAX),
-    }
-}
-
 /// Returns the size of main memory, or the limit of the control group if that is lower.
 fn memory_bytes() -> u64 {
     let total = Meminfo::current().map_or(0, |memory| memory.mem_total);
@@ -70,7 +60,6 @@ mod tests {
         let machine = machine();
         assert!(machine.cpu_cores > 0 && machine.memory_bytes > 1 << 20);
         assert!(!machine.kernel.is_empty() && !machine.os.is_empty());
-        assert!((1..=65_536).contains(&local_ports()));
         assert!(
             machine.settings["net.core.somaxconn"]
                 .parse::<u32>()

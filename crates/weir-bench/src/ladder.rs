@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_engine::limits::local_ports;
 use weir_lab::Lab;
 use weir_stats::run::{Cell, CellStatus};
 
@@ -180,7 +181,7 @@ impl HostLimits {
         Self {
             descriptors: descriptors_allowed(),
             broker_connections: lab.map_or(u64::MAX, Lab::max_clients_hint),
-            ports: environment::local_ports(),
+            ports: local_ports(),
             cores: environment::cores(),
         }
     }
@@ -240,7 +241,7 @@ fn is_growing(cell: &Cell, rules: &StopRules) -> bool {
 
 const ACHIEVED_SHARE_MIN: f64 = 0.99;
 /// Local ports reserved for other connections.
-const PORTS_SPARE: u64 = 256;
+pub(super) const PORTS_SPARE: u64 = 256;
 /// Factor by which the extrapolated cores must exceed those of the machine. Costs need not grow in
 /// proportion, so smaller excesses are tried.
 const CORES_EXCESS_MAX: f64 = 2.5;

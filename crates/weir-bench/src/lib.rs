@@ -4,6 +4,7 @@ mod cell;
 mod child;
 mod collect;
 mod derived;
+mod dry_run;
 mod environment;
 mod error;
 mod experiment;
@@ -34,6 +35,7 @@ mod validation_tests;
 mod verdict;
 mod workers;
 
+pub use dry_run::{DryRun, MachineNeeds};
 pub use error::BenchError;
 pub use experiment::plan_file::parse_rate;
 pub use experiment::{BenchOptions, Finished};

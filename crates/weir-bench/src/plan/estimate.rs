@@ -76,14 +76,11 @@ impl PlanEstimate {
         // Starting them takes time.
         let is_twice = sweep.kafka_tools || plan.aa_test;
         let tools: u32 = if is_twice { 2 } else { 1 };
-        let max = sweep.mib_per_s_max.map_or(u64::MAX, |mib| mib << 20);
-        for (size, target) in sweep.producer_points() {
-            if size.saturating_mul(target) <= max {
-                self.cells += u64::from(tools);
-                self.time += (SETUP + load + SETTLE) * tools;
-                let bytes = (size + HEADERS_BYTES) as f64 * target as f64 * load.as_secs_f64();
-                self.disk_bytes += LOGS_BYTES + bytes as u64 * u64::from(tools);
-            }
+        for (size, target) in sweep.measured_producer_points() {
+            self.cells += u64::from(tools);
+            self.time += (SETUP + load + SETTLE) * tools;
+            let bytes = (size + HEADERS_BYTES) as f64 * target as f64 * load.as_secs_f64();
+            self.disk_bytes += LOGS_BYTES + bytes as u64 * u64::from(tools);
         }
         let fetches = sweep.fetch_sizes_bytes.len() as u32;
         if fetches > 0 {

@@ -214,6 +214,13 @@ impl SweepGrid {
             .flat_map(|size| self.target_rates_per_s.iter().map(|rate| (*size, *rate)))
             .collect()
     }
+
+    /// Returns the producer cells within the maximum data rate.
+    pub(crate) fn measured_producer_points(&self) -> impl Iterator<Item = (u64, u64)> {
+        let max = self.mib_per_s_max.map_or(u64::MAX, |mib| mib << 20);
+        let points = self.producer_points().into_iter();
+        points.filter(move |(size, rate)| size.saturating_mul(*rate) <= max)
+    }
 }
 
 /// Maximum of every number: with default limits Kafka accepts no larger record, and reading more

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use weir_bench::libraries::{self, CellList, LibrariesPlan};
 use weir_bench::plan::{AnyPlan, Plan, PlanEstimate, Valid};
-use weir_bench::{Finished, Observer as _, overhead, sweep};
+use weir_bench::{DryRun, Finished, Observer as _, overhead, sweep};
 use weir_load::kafka::command_line;
 use weir_report::RunData;
 use weir_stats::compare::NamedRun;
@@ -108,6 +108,7 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
             let SweepArgs {
                 common,
                 aa_test,
+                dry_run,
                 values,
                 baseline,
             } = args.of()?;
@@ -118,6 +119,10 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
             let mut plan = common.apply(&plan, values)?;
             if aa_test.is_requested {
                 plan = plan.aa_test();
+            }
+            let dry_run = dry_run.run(|machines, here| DryRun::of_sweep(&plan, machines, here))?;
+            if let Some(exit) = dry_run {
+                return Ok(exit);
             }
             let time = PlanEstimate::of_sweep(&plan).time;
             let finished = common.run.execute(Some(time), |options, progress, stop| {
@@ -203,6 +208,12 @@ fn run_clients(mut args: ClientsArgs, plan: &Valid<Plan>) -> Result<Exit, Failur
     let mut plan = args.common.apply(plan, args.values)?;
     if args.aa_test.is_requested {
         plan = plan.aa_test()?;
+    }
+    let dry_run = args
+        .dry_run
+        .run(|machines, here| DryRun::of(&plan, machines, here))?;
+    if let Some(exit) = dry_run {
+        return Ok(exit);
     }
     let time = PlanEstimate::of(&plan).time;
     let run = &args.common.run;

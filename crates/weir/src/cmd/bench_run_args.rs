@@ -16,6 +16,7 @@ use weir_bench::sweep::SweepOverrides;
 
 use crate::cmd::bench_common::{CommonArgs, load_plan};
 use crate::cmd::bench_compare::ComparisonArgs;
+use crate::cmd::bench_dry_run::DryRunArgs;
 use crate::exit::Failure;
 
 const AFTER_HELP: &str = "\
@@ -47,6 +48,8 @@ pub(crate) struct ClientsArgs {
     #[command(flatten)]
     pub(crate) aa_test: AaTestArgs,
     #[command(flatten)]
+    pub(crate) dry_run: DryRunArgs,
+    #[command(flatten)]
     pub(crate) values: PlanOverrides,
     #[command(flatten)]
     pub(crate) baseline: BaselineArgs,
@@ -58,6 +61,8 @@ pub(crate) struct SweepArgs {
     pub(crate) common: CommonArgs,
     #[command(flatten)]
     pub(crate) aa_test: AaTestArgs,
+    #[command(flatten)]
+    pub(crate) dry_run: DryRunArgs,
     #[command(flatten)]
     pub(crate) values: SweepOverrides,
     #[command(flatten)]
@@ -298,6 +303,7 @@ mod tests {
             "profile" => &["fair"],
             "metrics" => &["response_p99_ms"],
             "topic" => &["t", "--bootstrap", "localhost:1"],
+            "inventory" => &["machines.toml", "--dry-run"],
             "kafka_properties" | "external_proxies" | "drivers" => &["a=localhost:1"],
             "warm_up" | "hold" | "drain" | "command_timeout" | "time_limit" => &["5s"],
             "acks" => &["-1"],
@@ -348,9 +354,8 @@ mod tests {
                 "quick" | "out" | "json" | "summary_json" | "bootstrap" | "kafka_config"
                 | "kafka_properties" | "repetitions" | "hold" | "require_conclusive"
                 | "aa_test" => [true; 4],
-                "baseline" | "aa" | "margin" | "metrics" | "fail_on" | "topic" | "drain" => {
-                    [true, true, false, false]
-                }
+                "baseline" | "aa" | "margin" | "metrics" | "fail_on" | "topic" | "drain"
+                | "dry_run" | "inventory" => [true, true, false, false],
                 "levels" | "architectures" | "rate" | "key" => [true, false, false, false],
                 "rates" => [true, false, true, true],
                 "warm_up" => [true, true, true, false],

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use crate::cmd::{load_clients, load_consume, load_floor, load_produce, load_relay};
+use crate::cmd::{load_clients, load_clock, load_consume, load_floor, load_produce, load_relay};
 use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Subcommand)]
@@ -21,6 +21,10 @@ pub(crate) enum LoadCommand {
     Relay(load_relay::RelayArgs),
     /// Run thousands of simulated gateway clients, each with one session and one item
     Clients(load_clients::ClientsArgs),
+    /// Measure how far the clocks of two machines differ
+    ///
+    /// A latency between two machines is at most as exact as this difference is known.
+    Clock(load_clock::ClockArgs),
 }
 
 pub(crate) fn run(command: LoadCommand) -> Result<Exit, Failure> {
@@ -30,5 +34,6 @@ pub(crate) fn run(command: LoadCommand) -> Result<Exit, Failure> {
         LoadCommand::Floor(args) => load_floor::run(&args),
         LoadCommand::Relay(args) => load_relay::run(&args),
         LoadCommand::Clients(args) => load_clients::run(&args),
+        LoadCommand::Clock(args) => load_clock::run(&args),
     }
 }

@@ -1,0 +1,130 @@
+//! `weir bench run --dry-run`: prints what would run where, and which limits that would hit.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use weir_bench::{DryRun, MachineNeeds};
+use weir_engine::inventory::Inventory;
+use weir_engine::limits::{LimitedResource, MachineLimits};
+
+use crate::exit::{Exit, Failure, OrExit as _};
+
+#[derive(Debug, Args)]
+pub(crate) struct DryRunArgs {
+    /// Print what would run where, which limits that would hit, and exit
+    ///
+    /// The exit code is 1 if a machine has a limit that is too low for a cell. Nothing is started.
+    #[arg(long)]
+    dry_run: bool,
+    /// Machines and their roles, see docs/many-machines.md [default: all roles on this machine]
+    #[arg(long, value_name = "FILE", requires = "dry_run")]
+    inventory: Option<PathBuf>,
+}
+
+impl DryRunArgs {
+    /// Prints the dry run that `of` computes from the inventory and the limits of this machine.
+    /// Returns `None` if it was not requested.
+    pub(crate) fn run(
+        &self,
+        of: impl FnOnce(&Inventory, MachineLimits) -> DryRun,
+    ) -> Result<Option<Exit>, Failure> {
+        if !self.dry_run {
+            return Ok(None);
+        }
+        let inventory = self.inventory()?;
+        let dry_run = of(&inventory, MachineLimits::of_this_machine());
+        print(&dry_run);
+        Ok(Some(match dry_run.exceeds_limits() {
+            true => Exit::Threshold,
+            false => Exit::Success,
+        }))
+    }
+
+    fn inventory(&self) -> Result<Inventory, Failure> {
+        let Some(path) = &self.inventory else {
+            return Ok(Inventory::default());
+        };
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("--inventory {name}"))
+            .or_exit(Exit::Usage)?;
+        Inventory::parse(&text, &name).or_exit(Exit::Usage)
+    }
+}
+
+fn print(dry_run: &DryRun) {
+    let names = dry_run.machines.iter().map(|machine| machine.name.len());
+    let width = names.max().unwrap_or(0).max("machine".len());
+    print!("{:<width$}", "machine");
+    for resource in LimitedResource::ALL {
+        print!("  {:>20}", resource.name());
+    }
+    println!("  roles");
+    for machine in &dry_run.machines {
+        print!("{:<width$}", machine.name);
+        for resource in LimitedResource::ALL {
+            let needed = machine.most.of(resource);
+            print!("  {:>20}", cell(needed, machine.limits.of(resource)));
+        }
+        println!("  {}", roles(machine));
+    }
+    println!(
+        "\nLargest needs of all cells and, where known, the machine's limit. Cores and Mbit/s are \
+         estimates from\nmeasurements on another machine; - is not estimated."
+    );
+    for machine in &dry_run.machines {
+        for (exceeded, cell) in &machine.exceeded {
+            println!(
+                "{}: {} needs {} {}, the limit is {}",
+                machine.name,
+                cell,
+                amount(exceeded.needed),
+                exceeded.resource.name(),
+                amount(exceeded.limit)
+            );
+        }
+    }
+    for role in &dry_run.unused {
+        println!("role {role}: not part of this plan");
+    }
+}
+
+/// Returns for example `512 of 1024`.
+fn cell(needed: Option<f64>, limit: Option<f64>) -> String {
+    let needed = needed.map_or_else(|| "-".to_owned(), amount);
+    match limit {
+        Some(limit) => format!("{needed} of {}", amount(limit)),
+        None => needed,
+    }
+}
+
+/// Returns a whole number, or one decimal below 100.
+fn amount(value: f64) -> String {
+    match value {
+        _ if value.fract() == 0.0 || value >= 100.0 => format!("{value:.0}"),
+        _ => format!("{value:.1}"),
+    }
+}
+
+/// Returns the roles of a machine, those shared with others with the share.
+fn roles(machine: &MachineNeeds) -> String {
+    let roles = machine.roles.iter().map(|(role, machines)| match machines {
+        1 => role.to_string(),
+        _ => format!("{role} (1/{machines})"),
+    });
+    roles.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_few_digits() {
+        assert_eq!(cell(Some(50_512.0), Some(1e6)), "50512 of 1000000");
+        assert_eq!(cell(Some(0.25), Some(2.0)), "0.2 of 2");
+        assert_eq!(cell(None, Some(4.0)), "- of 4");
+        assert_eq!(cell(Some(352.77), None), "353");
+    }
+}
