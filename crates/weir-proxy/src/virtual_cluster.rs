@@ -13,6 +13,8 @@ use crate::versions::SupportedVersions;
 
 #[derive(Debug)]
 pub(crate) struct VirtualCluster {
+    /// Index in the configuration.
+    pub(crate) index: usize,
     pub(crate) config: Arc<ClusterConfig>,
     /// Bound bootstrap address.
     pub(crate) listen: SocketAddr,
@@ -39,6 +41,7 @@ impl VirtualCluster {
         let config = Arc::new(config);
         let registry = BrokerRegistry::new(index, Arc::clone(&config), loops);
         let cluster = Self {
+            index,
             listen,
             supported: SupportedVersions::new(|key| config.filters.version_max(key)),
             broker_registry: Arc::new(registry),

@@ -19,7 +19,7 @@ use crate::resolve::ResolveRequest;
 impl LoopState {
     /// Starts connecting a pair to a broker.
     pub(super) fn connect(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
-        let cluster = &self.shared.clusters[pair.cluster];
+        let cluster = &pair.cluster;
         let wanted: Vec<HostPort> = match pair.target {
             ListenerTarget::Broker(id) => {
                 cluster.broker_registry.upstream(id).into_iter().collect()
@@ -99,7 +99,7 @@ impl LoopState {
             return Err(io::Error::other("no file descriptors left"));
         }
         self.core.register(&mut socket, pair.id.index() * 2 + 1)?;
-        let tls = match &self.shared.clusters[pair.cluster].config.upstream_tls {
+        let tls = match &pair.cluster.config.upstream_tls {
             None => None,
             Some(tls) => {
                 let authority = match host.contains(':') {

@@ -203,10 +203,8 @@ impl LoopHandler for ProxyLoop {
             }
             LoopEvent::List(max, reply) => {
                 let now_ms = self.state.now_ms();
-                let rows = self.pairs.iter().take(max).map(|(_, pair)| {
-                    let cluster = &self.state.shared.clusters[pair.cluster].config.name;
-                    pair.info(cluster, now_ms)
-                });
+                let pairs = self.pairs.iter().take(max);
+                let rows = pairs.map(|(_, pair)| pair.info(now_ms));
                 // The requester may have timed out.
                 let _ = reply.try_send(rows.collect());
             }
@@ -245,8 +243,8 @@ impl ProxyLoop {
     ) -> io::Result<()> {
         let id = self.pairs.next_id();
         self.state.core.register(&mut socket, id.index() * 2)?;
-        let tls = self.state.shared.clusters[cluster].config.tls.as_deref();
-        let stream = SocketStream::accepted(socket, tls)?;
+        let cluster = Arc::clone(&self.state.shared.clusters[cluster]);
+        let stream = SocketStream::accepted(socket, cluster.config.tls.as_deref())?;
         let now_ms = self.state.now_ms();
         let mut pair = ConnectionPair::new(id, cluster, target, peer, now_ms, stream);
         self.state.counters.connections += 1;
@@ -265,7 +263,7 @@ impl ProxyLoop {
             return;
         };
         let waiting = self.pairs.iter().filter_map(|(id, pair)| {
-            let waits = pair.cluster == cluster && pair.waits_for(broker, before_ms);
+            let waits = pair.cluster.index == cluster && pair.waits_for(broker, before_ms);
             waits.then_some(id)
         });
         for id in waiting.collect::<Vec<_>>() {
@@ -358,7 +356,7 @@ impl LoopState {
     }
 
     fn record_close(&mut self, pair: &ConnectionPair, reason: &PairCloseReason) {
-        let (client, cluster) = (pair.peer, &self.shared.clusters[pair.cluster].config.name);
+        let (client, cluster) = (pair.peer, &pair.cluster.config.name);
         let counters = &mut self.counters;
         match reason {
             PairCloseReason::Closed | PairCloseReason::Drained => {

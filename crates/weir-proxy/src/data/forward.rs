@@ -185,7 +185,7 @@ impl LoopState {
             return Ok(());
         }
         let before = pair.counted;
-        let cluster = &self.shared.clusters[pair.cluster];
+        let cluster = &pair.cluster;
         let mut delayed = None;
         let mut context = RequestContext {
             supported: &cluster.supported,
@@ -289,13 +289,13 @@ impl LoopState {
         if input.is_empty() {
             return Ok(());
         }
-        let cluster = &self.shared.clusters[pair.cluster];
+        let cluster = &pair.cluster;
         let mut delayed = None;
         let mut context = ResponseContext {
             supported: &cluster.supported,
             limits: &self.shared.limits,
             in_flight: &mut pair.in_flight,
-            mapper: &mut self.addresses[pair.cluster],
+            mapper: &mut self.addresses[cluster.index],
             responses: &mut self.counters.responses,
             rewritten: &mut self.counters.rewritten,
             filtering: FilterStage {

@@ -83,7 +83,7 @@ impl LoopState {
             pair: pair.id,
             direction,
             address: pair.peer.ip(),
-            filters: Arc::clone(&self.shared.clusters[pair.cluster].config.filters),
+            filters: Arc::clone(&pair.cluster.config.filters),
             unfinished,
             cancelled,
             reply: self.sender.clone(),

@@ -12,6 +12,7 @@ use super::pipe::SplicePipe;
 use super::{ListenerTarget, PairId};
 use crate::config::HostPort;
 use crate::filter::Direction;
+use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream, Unfinished};
 
 #[derive(Debug)]
@@ -170,7 +171,8 @@ impl Flow {
 #[derive(Debug)]
 pub(super) struct ConnectionPair {
     pub(super) id: PairId,
-    pub(super) cluster: usize,
+    /// The configuration that applies to the pair.
+    pub(super) cluster: Arc<VirtualCluster>,
     pub(super) target: ListenerTarget,
     pub(super) peer: SocketAddr,
     pub(super) broker: Option<SocketAddr>,
@@ -207,7 +209,7 @@ pub(super) struct ConnectionPair {
 impl ConnectionPair {
     pub(super) fn new(
         id: PairId,
-        cluster: usize,
+        cluster: Arc<VirtualCluster>,
         target: ListenerTarget,
         peer: SocketAddr,
         now_ms: u64,
@@ -298,14 +300,14 @@ impl ConnectionPair {
             + self.in_flight.own_bytes()
     }
 
-    pub(super) fn info(&self, cluster: &str, now_ms: u64) -> ConnectionInfo {
+    pub(super) fn info(&self, now_ms: u64) -> ConnectionInfo {
         let state = match &self.up {
             Upstream::None => "waiting",
             Upstream::Resolving(_) | Upstream::Connecting(..) => "connecting",
             Upstream::Open(..) => "open",
         };
         ConnectionInfo {
-            cluster: cluster.to_owned(),
+            cluster: self.cluster.config.name.clone(),
             client: self.peer.to_string(),
             software: self.software.as_deref().map(str::to_owned),
             broker: self.broker.map(|broker| broker.to_string()),
