@@ -200,7 +200,7 @@ struct RawFile {
     adapter_set: Option<String>,
     /// Milliseconds from the first subscription to reading from stored offsets, default 2,000.
     resume_delay_ms: Option<u64>,
-    /// Records that arrive while nobody is subscribed: `read` them later (default) or `skip` them.
+    /// Records that are written while no item is subscribed: `keep` (default) or `skip`.
     idle_records: IdleRecords,
     /// Maximum milliseconds at shutdown for sending pending bytes, default 5,000.
     drain_timeout_ms: Option<u64>,

@@ -12,7 +12,7 @@ use weir_gateway::{Gateway, GatewayConfig};
 per_reader! {
     latest_applies_to_first_client_only
     earliest_delivers_whole_topic_to_first_client
-    skipped_idle_records_reach_nobody
+    skipped_idle_records_reach_no_client
     group_resumes_after_restart
     clients_within_resume_delay_lose_nothing
     clients_after_resume_delay_are_counted
@@ -103,7 +103,7 @@ fn earliest_delivers_whole_topic_to_first_client() {
     gateway.shut_down();
 }
 
-fn skipped_idle_records_reach_nobody() {
+fn skipped_idle_records_reach_no_client() {
     for (from, group) in [("LATEST", false), ("EARLIEST", false), ("EARLIEST", true)] {
         let env = TestEnv::new();
         env.produce("A", "old");
@@ -124,7 +124,7 @@ fn skipped_idle_records_reach_nobody() {
         let records = metric(&gateway, RECORDS);
         env.produce("A", "two");
         env.produce("A", "three");
-        // Nobody gets them, and yet they are read.
+        // No client gets them, and yet they are read.
         wait_metric(&gateway, RECORDS, |count| count == records + 2);
         let mut second = subscriber(&gateway);
         env.produce("A", "four");

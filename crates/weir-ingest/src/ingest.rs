@@ -34,6 +34,7 @@ const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Records that are written while no item of a connection is subscribed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum IdleRecords {
     /// Reading pauses, and resumes with them.
@@ -57,7 +58,7 @@ pub struct Ingest<E> {
     pub store: StoreConfig,
     /// Source of traces; `None`: no record is traced.
     pub traces: Option<TraceSource>,
-    /// What happens to records while no item is subscribed, after the first subscription.
+    /// Use of records while no item is subscribed, after the first subscription.
     pub idle: IdleRecords,
     /// Wait after the first subscription before reading resumes at stored offsets.
     pub resume_delay: Duration,

@@ -13,7 +13,10 @@ fn metrics_are_exported() {
     let collector = Collector::start().expect("a collector");
     // Nothing has to respond as broker.
     let broker = TcpListener::bind("127.0.0.1:0").expect("a listener");
-    let (broker, endpoint) = (broker.local_addr().expect("an address"), collector.endpoint());
+    let (broker, endpoint) = (
+        broker.local_addr().expect("an address"),
+        collector.endpoint(),
+    );
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("proxy.toml");
     let toml = format!(

@@ -327,7 +327,8 @@ fn compose_file_names_images_and_files_that_exist() {
 /// Returns the values of a YAML document by path. Knows the block style of the files of this
 /// repository: mappings, lists, flow lists as text, and block texts.
 fn yaml(document: &str) -> Vec<(String, String)> {
-    let (mut open, mut found): (Vec<(usize, &str)>, Vec<(String, String)>) = Default::default();
+    let mut open: Vec<(usize, &str)> = Vec::new();
+    let mut found: Vec<(String, String)> = Vec::new();
     let mut block: Option<usize> = None;
     for line in document.lines().filter(|line| !line.trim().is_empty()) {
         let mut rest = line.trim_start();
@@ -350,7 +351,7 @@ fn yaml(document: &str) -> Vec<(String, String)> {
         }
         let (key, value) = match rest
             .split_once(": ")
-            .or(rest.strip_suffix(':').map(|it| (it, "")))
+            .or_else(|| rest.strip_suffix(':').map(|it| (it, "")))
         {
             Some(pair) => pair,
             None => ("", rest),

@@ -87,7 +87,7 @@ fn resource(config: &OtlpConfig) -> Value {
 }
 
 /// Reason why the collector has not accepted a request.
-struct Refusal {
+struct ExportRefusal {
     reason: String,
     /// `true` if a later attempt may succeed.
     may_retry: bool,
@@ -171,7 +171,7 @@ impl Worker {
     }
 
     /// Sends the batch once. It stays if it is refused.
-    fn send_batch(&mut self, timeout: Duration) -> Option<Refusal> {
+    fn send_batch(&mut self, timeout: Duration) -> Option<ExportRefusal> {
         if self.batch.is_empty() {
             return None;
         }
@@ -207,7 +207,12 @@ impl Worker {
     }
 
     /// Sends a request. Returns the number of spans or data points that the collector has rejected.
-    fn send(&mut self, signal: usize, request: &Value, timeout: Duration) -> Result<u64, Refusal> {
+    fn send(
+        &mut self,
+        signal: usize,
+        request: &Value,
+        timeout: Duration,
+    ) -> Result<u64, ExportRefusal> {
         let path = ["/v1/metrics", "/v1/traces"][signal];
         let url = format!("{}{path}", self.config.endpoint);
         let headers = self.config.headers.iter();
@@ -216,11 +221,11 @@ impl Worker {
         let response = post_json(&url, &headers, body.as_bytes(), timeout, &self.config.roots);
         let outcome = match response {
             Ok(response) if (200..300).contains(&response.status) => Ok(rejected(&response.body)),
-            Ok(response) => Err(Refusal {
+            Ok(response) => Err(ExportRefusal {
                 reason: format!("{path} has status {}", response.status),
                 may_retry: [429, 502, 503, 504].contains(&response.status),
             }),
-            Err(error) => Err(Refusal {
+            Err(error) => Err(ExportRefusal {
                 reason: error.to_string(),
                 may_retry: true,
             }),
@@ -230,7 +235,7 @@ impl Worker {
     }
 
     /// Counts an export, and logs the first failure and the end of failures.
-    fn note(&mut self, signal: usize, refusal: Option<&Refusal>) {
+    fn note(&mut self, signal: usize, refusal: Option<&ExportRefusal>) {
         let counts = match refusal {
             None => &self.counters.sent,
             Some(_) => &self.counters.failed,

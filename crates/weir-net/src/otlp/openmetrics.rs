@@ -1,5 +1,5 @@
-//! Reads the text that a registry writes for Prometheus, so that both ways of export have one source
-//! of metrics.
+//! Reads the text that a registry writes for Prometheus, so that both ways of export have one
+//! source of metrics.
 
 use std::borrow::Cow;
 
