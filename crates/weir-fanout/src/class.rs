@@ -11,6 +11,7 @@ use weir_mapping::FieldSet;
 use weir_tlcp::diff::DiffOptions;
 
 use super::delivery_mode::{DeliveryMode, PayloadSource};
+use super::events::{EventEncoder, EventForm};
 use super::keys::{ItemAt, SessionKey};
 use super::schema::FieldSchema;
 use super::work::visit;
@@ -24,6 +25,9 @@ pub(crate) struct FrameClass {
     pub(crate) delivery: DeliveryMode,
     /// Diffs of the class; `None` if its members accept none.
     pub(crate) diffs: Option<Box<ClassDiffs>>,
+    form: Option<EventForm>,
+    /// Encoder of a class that receives events instead of TLCP lines.
+    pub(crate) events: Option<Box<EventEncoder>>,
     pub(crate) members: Vec<ClassMember>,
     /// Member at which the next fan-out starts, so that no client is always last.
     pub(crate) start: usize,
@@ -61,6 +65,8 @@ pub struct ClassKey<'a> {
     pub delivery: DeliveryMode,
     /// Diffs that the client accepts; `None` means no diffs.
     pub diffs: Option<&'a Arc<DiffOptions>>,
+    /// Form of the events that the client receives; `None` for TLCP lines.
+    pub form: Option<EventForm>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,8 +113,12 @@ impl ClassMember {
 }
 
 impl FrameClass {
-    pub(crate) fn new(key: ClassKey<'_>) -> Self {
+    /// Creates a class of the item that clients know by the name `item`.
+    pub(crate) fn new(key: ClassKey<'_>, item: &str) -> Self {
+        let encoder = |form| Box::new(EventEncoder::new(form, item, key.schema));
         Self {
+            form: key.form,
+            events: key.form.map(encoder),
             schema: Arc::clone(key.schema),
             sub_id: key.sub_id,
             position: key.position,
@@ -130,6 +140,7 @@ impl FrameClass {
             position: self.position,
             delivery: self.delivery,
             diffs: self.diffs.as_ref().map(|diffs| &diffs.options),
+            form: self.form,
         }
     }
 
@@ -138,6 +149,7 @@ impl FrameClass {
         self.sub_id == key.sub_id
             && self.position == key.position
             && self.delivery == key.delivery
+            && self.form == key.form
             && Arc::ptr_eq(&self.schema, key.schema)
             && match (&self.diffs, key.diffs) {
                 (Some(own), Some(options)) => Arc::ptr_eq(&own.options, options),

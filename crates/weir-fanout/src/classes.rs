@@ -10,6 +10,7 @@ use weir_mapping::FieldSet;
 
 use super::class::{ClassKey, FrameClass};
 use super::delivery_mode::{DeliveryMode, PayloadSource};
+use super::events::EventForm;
 use super::work::visit;
 
 /// Number of classes from which an index is used.
@@ -40,6 +41,7 @@ struct ClassId {
     sub_id: u32,
     position: u32,
     delivery: DeliveryMode,
+    form: Option<EventForm>,
 }
 
 impl ClassId {
@@ -50,6 +52,7 @@ impl ClassId {
             sub_id: key.sub_id,
             position: key.position,
             delivery: key.delivery,
+            form: key.form,
         }
     }
 }
@@ -112,9 +115,10 @@ impl ItemClasses {
         self.list.get_mut(at)
     }
 
-    pub(crate) fn get_or_add(&mut self, key: ClassKey<'_>) -> &mut FrameClass {
+    /// Returns a class of the item that clients know by the name `item`.
+    pub(crate) fn get_or_add(&mut self, key: ClassKey<'_>, item: &str) -> &mut FrameClass {
         let at = self.find(key).unwrap_or_else(|| {
-            let class = FrameClass::new(key);
+            let class = FrameClass::new(key, item);
             if let Some(index) = &mut self.index {
                 index.add(&class, self.list.len());
             }
@@ -221,11 +225,12 @@ mod tests {
                     position: 1,
                     delivery: DELIVERIES[delivery],
                     diffs: None,
+                    form: None,
                 };
                 let entry = (schema, sub_id, delivery);
                 prop_assert_eq!(classes.find(key).is_some(), model.contains(&entry));
                 if add {
-                    prop_assert_eq!(classes.get_or_add(key).sub_id, sub_id);
+                    prop_assert_eq!(classes.get_or_add(key, "i").sub_id, sub_id);
                     fields.union_with(schemas[schema].wanted());
                     model.retain(|one| *one != entry);
                     model.push(entry);
@@ -257,11 +262,12 @@ mod tests {
             position: 1,
             delivery: DeliveryMode::Events,
             diffs: None,
+            form: None,
         };
         let cost = |count: u32| {
             let mut classes = ItemClasses::default();
             for sub_id in 0..count {
-                classes.get_or_add(key(sub_id));
+                classes.get_or_add(key(sub_id), "i");
             }
             let before = visits();
             for sub_id in 0..10 {

@@ -11,7 +11,10 @@ use weir_tlcp::server::{
 use weir_tlcp::text::push_value;
 
 use super::class::{ClassDiffs, FrameClass, MemberState};
+use super::delivery_mode::PayloadSource;
+use super::events::{EventEncoder, ValuesEvent};
 use super::item::Emission;
+use super::notice::ItemNotice;
 use super::output::SharedFrame;
 
 /// The two forms of an update within a class, each encoded when first needed.
@@ -44,18 +47,10 @@ impl<'a, F: SharedFrame> EncodedForms<'a, F> {
                 .as_ref(),
             None => {
                 let full = &mut self.full;
-                Some(full.get_or_insert_with(|| encoder.full(class, emission.whole)))
+                Some(full.get_or_insert_with(|| encoder.full(class, emission.whole, false)))
             }
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ItemNotice {
-    Clear,
-    EndOfSnapshot,
-    /// This number of updates was lost here.
-    Lost(u64),
 }
 
 /// Counters of changed values, counted once per shared frame.
@@ -95,22 +90,27 @@ impl LineEncoder {
     }
 
     /// Returns an update as a delta to `seen`, or with all fields if `seen` is `None`. Returns
-    /// `None` if nothing is to be sent.
+    /// `None` if nothing is to be sent. `in_snapshot` is `true` for a part of a snapshot.
     pub(crate) fn update<F: SharedFrame>(
         &mut self,
         class: &FrameClass,
         seen: Option<&Arc<FrozenValues>>,
         values: &FrozenValues,
+        in_snapshot: bool,
     ) -> Option<F> {
-        match seen {
+        match seen.filter(|_| !in_snapshot || class.events.is_none()) {
             Some(seen) => self.delta(class, seen, values),
-            None => Some(self.full(class, values)),
+            None => Some(self.full(class, values, in_snapshot)),
         }
     }
 
     pub(crate) fn notice<F: SharedFrame>(&mut self, class: &FrameClass, notice: ItemNotice) -> F {
         let line = &mut self.line;
         line.clear();
+        if let Some(events) = &class.events {
+            events.push_notice(line, notice);
+            return F::of(line);
+        }
         let (sub_id, position) = (class.sub_id, class.position);
         match notice {
             ItemNotice::Clear => push_clear_snapshot(line, sub_id, position),
@@ -120,7 +120,21 @@ impl LineEncoder {
         F::of(line)
     }
 
-    fn full<F: SharedFrame>(&mut self, class: &FrameClass, values: &FrozenValues) -> F {
+    fn full<F: SharedFrame>(
+        &mut self,
+        class: &FrameClass,
+        values: &FrozenValues,
+        in_snapshot: bool,
+    ) -> F {
+        if let Some(events) = &class.events {
+            // The first values of such a client are its snapshot.
+            let is_state = class.delivery.payload_source() == PayloadSource::State;
+            let event = match in_snapshot || is_state {
+                true => ValuesEvent::Snapshot,
+                false => ValuesEvent::Update,
+            };
+            return self.event(class, events, event, values);
+        }
         self.begin_update(class);
         push_full_payload(&mut self.line, class.schema.project(values));
         self.framed_update()
@@ -134,6 +148,11 @@ impl LineEncoder {
         before: &FrozenValues,
         values: &FrozenValues,
     ) -> Option<F> {
+        if let Some(events) = &class.events {
+            let changed = class.schema.differs(before, values);
+            return (changed || class.delivery.sends_unchanged())
+                .then(|| self.event(class, events, ValuesEvent::Update, values));
+        }
         self.begin_update(class);
         let before = class.schema.project(before);
         let values = class.schema.project(values);
@@ -142,6 +161,19 @@ impl LineEncoder {
             Some(diffs) => self.push_delta(diffs, before, values),
         };
         (changed || class.delivery.sends_unchanged()).then(|| self.framed_update())
+    }
+
+    /// Returns an event, which has the values of all fields.
+    fn event<F: SharedFrame>(
+        &mut self,
+        class: &FrameClass,
+        events: &EventEncoder,
+        event: ValuesEvent,
+        values: &FrozenValues,
+    ) -> F {
+        self.line.clear();
+        events.push_values(&mut self.line, event, class.schema.project(values));
+        F::of(&self.line)
     }
 
     fn begin_update(&mut self, class: &FrameClass) {

@@ -136,10 +136,12 @@ impl ItemTable {
         Some((item, changes, is_complete))
     }
 
-    /// Adds a subscriber. Returns the interest of the shard if it has grown.
+    /// Adds a subscriber of the item that clients know by the name `shown`. Returns the interest of
+    /// the shard if it has grown.
     pub(crate) fn add(
         &mut self,
         name: &ItemName,
+        shown: &str,
         key: ClassKey<'_>,
         session: SessionKey,
         keep: Retention,
@@ -157,7 +159,7 @@ impl ItemTable {
             is_new,
         });
         let classes = item.classes.len();
-        let class = item.classes.get_or_add(key);
+        let class = item.classes.get_or_add(key, shown);
         if class.members.is_empty() {
             class.members.reserve_exact(1);
         }
@@ -172,6 +174,12 @@ impl ItemTable {
         self.size.members += 1;
         self.size.classes += item.classes.len() - classes;
         (MemberSlot { slot, member }, change)
+    }
+
+    /// Returns the slot that an item with this name has, or gets with its first subscriber.
+    pub fn slot_for(&self, name: &ItemName) -> u32 {
+        let used = self.by_name.get(name).copied();
+        used.unwrap_or_else(|| self.items.vacant_key() as u32)
     }
 
     /// Returns `true` if the subscriber would exceed the limit of frame classes per item.
@@ -279,6 +287,7 @@ mod tests {
             position,
             delivery: DeliveryMode::Events,
             diffs: None,
+            form: None,
         }
     }
 
@@ -304,17 +313,34 @@ mod tests {
             Arc::new(FieldSchema::of([Some(0), Some(5)])),
         );
         let name: ItemName = (0, "item".into());
-        let (_, first) = table.add(&name, class(&some, 1, 1), session(0), Retention::Values);
+        let (_, first) = table.add(
+            &name,
+            "item",
+            class(&some, 1, 1),
+            session(0),
+            Retention::Values,
+        );
         let key = new(first);
         let fields = [0, 1, 5].into_iter().collect();
-        let (place, second) =
-            table.add(&name, class(&retained, 1, 1), session(1), Retention::Values);
+        let (place, second) = table.add(
+            &name,
+            "item",
+            class(&retained, 1, 1),
+            session(1),
+            Retention::Values,
+        );
         let more = InterestUpdate {
             interest: interest(key, fields),
             is_new: false,
         };
         assert_eq!(second, Some(more));
-        let (_, third) = table.add(&name, class(&some, 2, 1), session(2), Retention::Values);
+        let (_, third) = table.add(
+            &name,
+            "item",
+            class(&some, 2, 1),
+            session(2),
+            Retention::Values,
+        );
         assert_eq!(third, None);
         let removal = table.remove(place, class(&retained, 1, 1));
         let fields = [0, 1].into_iter().collect();
@@ -327,8 +353,20 @@ mod tests {
         let mut table = ItemTable::default();
         let schema = Arc::new(FieldSchema::of([Some(0)]));
         let name: ItemName = (0, "item".into());
-        let (first, change) = table.add(&name, class(&schema, 1, 1), session(0), Retention::Values);
-        let (second, again) = table.add(&name, class(&schema, 1, 1), session(1), Retention::Values);
+        let (first, change) = table.add(
+            &name,
+            "item",
+            class(&schema, 1, 1),
+            session(0),
+            Retention::Values,
+        );
+        let (second, again) = table.add(
+            &name,
+            "item",
+            class(&schema, 1, 1),
+            session(1),
+            Retention::Values,
+        );
         let key = new(change);
         assert!(again.is_none() && table.get_mut(key).is_some());
 
@@ -345,7 +383,13 @@ mod tests {
         assert_eq!(removal.change, Some((name.clone(), emptied)));
         assert!(table.get_mut(key).is_none() && table.len() == 0);
 
-        let (_, renewed) = table.add(&name, class(&schema, 1, 1), session(2), Retention::Values);
+        let (_, renewed) = table.add(
+            &name,
+            "item",
+            class(&schema, 1, 1),
+            session(2),
+            Retention::Values,
+        );
         assert_ne!(new(renewed).epoch, key.epoch);
     }
 
@@ -357,10 +401,34 @@ mod tests {
             Arc::new(FieldSchema::of([Some(1)])),
         );
         let name: ItemName = (0, "item".into());
-        let (place, key) = table.add(&name, class(&one, 1, 1), session(0), Retention::Values);
-        table.add(&name, class(&two, 1, 1), session(1), Retention::Values);
-        table.add(&name, class(&one, 2, 1), session(2), Retention::Values);
-        table.add(&name, class(&one, 1, 2), session(3), Retention::Values);
+        let (place, key) = table.add(
+            &name,
+            "item",
+            class(&one, 1, 1),
+            session(0),
+            Retention::Values,
+        );
+        table.add(
+            &name,
+            "item",
+            class(&two, 1, 1),
+            session(1),
+            Retention::Values,
+        );
+        table.add(
+            &name,
+            "item",
+            class(&one, 2, 1),
+            session(2),
+            Retention::Values,
+        );
+        table.add(
+            &name,
+            "item",
+            class(&one, 1, 2),
+            session(3),
+            Retention::Values,
+        );
         let key = new(key);
         assert_eq!(table.get_mut(key).map(|item| item.classes.len()), Some(4));
         table.remove(place, class(&one, 1, 1));

@@ -73,6 +73,15 @@ impl FieldSchema {
         split_fields(&self.text)
     }
 
+    /// Creates a schema whose fields have the indexes 0, 1 and so on.
+    #[cfg(test)]
+    pub(crate) fn named(names: &str) -> Self {
+        Self {
+            text: names.into(),
+            ..Self::of((0..split_fields(names).count() as u16).map(Some))
+        }
+    }
+
     pub(crate) fn wanted(&self) -> &FieldSet {
         &self.wanted
     }

@@ -7,6 +7,7 @@ use weir_tlcp::diff::DiffOptions;
 
 use super::class::ClassKey;
 use super::delivery_mode::DeliveryMode;
+use super::events::EventForm;
 use super::frequency::FrequencyLimit;
 use super::keys::MemberSlot;
 use super::schema::FieldSchema;
@@ -22,6 +23,8 @@ pub struct ItemSubscription {
     pub delivery: DeliveryMode,
     /// Diffs that the client accepts; `None` means no diffs.
     pub diffs: Option<Arc<DiffOptions>>,
+    /// Form of the events that the client receives; `None` for TLCP lines.
+    pub form: Option<EventForm>,
     /// Limits that the client has requested.
     pub frequency_limit: Option<Box<FrequencyLimit>>,
     /// One entry per item of the group; `None` for an item that no template matches.
@@ -39,6 +42,7 @@ impl ItemSubscription {
             position,
             delivery: self.delivery,
             diffs: self.diffs.as_ref(),
+            form: self.form,
         }
     }
 }

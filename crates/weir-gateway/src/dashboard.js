@@ -6,6 +6,7 @@ const TRANSPORTS = [
   ["sessions.http_streaming", "HTTP streaming"],
   ["sessions.ws_polling", "WebSocket polling"],
   ["sessions.http_polling", "HTTP polling"],
+  ["sessions.sse", "server-sent events"],
   ["sessions.unbound", "unbound"],
 ];
 

@@ -33,8 +33,9 @@ pub(crate) use self::scrape::{MetricSources, registry};
 pub(crate) struct ShardCounters {
     pub(crate) sessions: u64,
     pub(crate) connections: u64,
-    /// Sessions by transport: WebSocket and HTTP streams, WebSocket and HTTP polls.
-    pub(crate) by_transport: [u64; 4],
+    /// Sessions by transport: WebSocket and HTTP streams, WebSocket and HTTP polls, server-sent
+    /// events.
+    pub(crate) by_transport: [u64; 5],
     pub(crate) subscriptions: u64,
     pub(crate) items: u64,
     pub(crate) sessions_created: u64,
@@ -80,6 +81,8 @@ const SHARD_METRICS: &[MetricSpec<ShardCounters>] = metrics! {
     Gauge weir_gateway_websocket_polls |c| c.by_transport[2],
         "Sessions with a waiting WebSocket poll.";
     Gauge weir_gateway_http_polls |c| c.by_transport[3], "Sessions with a waiting HTTP poll.";
+    Gauge weir_gateway_sse_streams |c| c.by_transport[4],
+        "Sessions with a stream of server-sent events.";
     Gauge weir_gateway_connections |c| c.connections, "Open client connections.";
     Gauge weir_gateway_subscriptions |c| c.subscriptions, "Active subscriptions.";
     Gauge weir_gateway_items |c| c.items,

@@ -7,11 +7,11 @@ use weir_mapping::{FieldSet, FrozenValues};
 
 use super::Delivery;
 use crate::delivery_mode::PayloadSource;
-use crate::encode::ItemNotice;
 use crate::interest::ItemKey;
 use crate::item::Emission;
 use crate::item_history::HistoryBackfill;
 use crate::item_table::ItemTable;
+use crate::notice::ItemNotice;
 use crate::output::{Output, SessionTable};
 use crate::row_table::{BackfilledRow, RowBackfill, RowTable};
 

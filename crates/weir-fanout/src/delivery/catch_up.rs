@@ -8,11 +8,11 @@ use super::Delivery;
 use crate::backlog::{LaggingItem, NEVER};
 use crate::class::{ClassKey, FrameClass, MemberState};
 use crate::delivery_mode::{PayloadSource, QueuePolicy};
-use crate::encode::ItemNotice;
 use crate::frequency::{FrequencyScope, SendDelay};
 use crate::item_table::ItemTable;
 use crate::keys::SessionKey;
 use crate::limits::SessionLimits;
+use crate::notice::ItemNotice;
 use crate::output::{Output, SendOutcome, SessionTable, SharedFrame, Subscriber};
 use crate::queue::{QueuedUpdate, UpdateQueue};
 use crate::row_table::RowTable;
@@ -104,6 +104,7 @@ impl Delivery {
             position,
             delivery: subscribed.delivery,
             diffs: diffs.as_ref(),
+            form: subscribed.form,
         };
         let newest = match lagging.queue {
             None => item.snapshot(&schema).map(Arc::clone),
@@ -154,16 +155,21 @@ impl<O: Output> CatchUp<'_, O> {
             self.delivery.counters.conflated += 1;
             return Progress::All;
         };
-        self.send_values(newest, FrequencyScope::Item)
+        self.send_values(newest, FrequencyScope::Item, false)
     }
 
     /// Sends an update, unless it changes nothing.
-    fn send_values(&mut self, values: &Arc<FrozenValues>, scope: FrequencyScope<'_>) -> Progress {
+    fn send_values(
+        &mut self,
+        values: &Arc<FrozenValues>,
+        scope: FrequencyScope<'_>,
+        in_snapshot: bool,
+    ) -> Progress {
         if let Some(wait) = self.delay(scope) {
             return wait;
         }
         let encoder = &mut self.delivery.encoder;
-        match encoder.update::<O::Frame>(self.class, self.seen.as_ref(), values) {
+        match encoder.update::<O::Frame>(self.class, self.seen.as_ref(), values, in_snapshot) {
             None => self.delivery.counters.conflated += 1,
             Some(frame) if frame.bytes() > self.session.line_max() as usize => {
                 let progress = self.send_notice(ItemNotice::Lost(1));
@@ -248,8 +254,12 @@ impl<O: Output> CatchUp<'_, O> {
     fn send_entry(&mut self, entry: Option<&QueuedUpdate>, table: Option<&RowTable>) -> Progress {
         match entry {
             None | Some(QueuedUpdate::Removed) => Progress::All,
-            Some(QueuedUpdate::Snapshot(values)) => self.send_values(values, FrequencyScope::Free),
-            Some(QueuedUpdate::Update(values)) => self.send_values(values, FrequencyScope::Item),
+            Some(QueuedUpdate::Snapshot(values)) => {
+                self.send_values(values, FrequencyScope::Free, true)
+            }
+            Some(QueuedUpdate::Update(values)) => {
+                self.send_values(values, FrequencyScope::Item, false)
+            }
             Some(QueuedUpdate::Row {
                 key,
                 command,
@@ -265,7 +275,7 @@ impl<O: Output> CatchUp<'_, O> {
                     values = values.filled_from(last, |_| true).map_or(values, Arc::new);
                 }
                 let has_only_key = is_deletion && self.seen.is_none();
-                let progress = self.send_values(&values, FrequencyScope::row(key, *command));
+                let progress = self.send_values(&values, FrequencyScope::row(key, *command), false);
                 if has_only_key {
                     // The next update is sent with all fields.
                     *self.seen = None;

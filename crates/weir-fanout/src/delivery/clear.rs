@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Delivery;
 use crate::delivery_mode::PayloadSource;
-use crate::encode::ItemNotice;
 use crate::interest::ItemKey;
 use crate::item_table::ItemTable;
+use crate::notice::ItemNotice;
 use crate::output::{Output, SessionTable};
 
 impl Delivery {

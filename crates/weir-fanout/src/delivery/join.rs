@@ -22,6 +22,8 @@ use crate::subscription::ItemSubscription;
 pub struct NewSubscriber<'a> {
     /// Key of the session.
     pub session: SessionKey,
+    /// Name by which its client knows the item.
+    pub shown: &'a str,
     /// Frame class that it joins.
     pub class: ClassKey<'a>,
     /// Data of the item that must be stored for later subscribers.
@@ -43,7 +45,7 @@ impl Delivery {
         let class = subscriber.class;
         let (key, retention) = (subscriber.session, subscriber.retention);
         let subscribed = session.subscription_mut(class.sub_id)?;
-        let (member_slot, change) = items.add(name, class, key, retention);
+        let (member_slot, change) = items.add(name, subscriber.shown, class, key, retention);
         if let Some(slot) = subscribed.slots.get_mut(class.position as usize - 1) {
             *slot = Some(member_slot);
         }

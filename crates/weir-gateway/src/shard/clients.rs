@@ -12,6 +12,7 @@ use weir_fanout::{
     ClassKey, Delivery, Interest, InterestChange, ItemName, ItemSubscription, ItemTable,
     MemberRemoval, MemberSlot, SchemaCache, SessionKey,
 };
+use weir_tlcp::codes::SessionCode;
 use weir_tlcp::server::Subscription;
 
 use super::adapter::ShardAdapter;
@@ -141,6 +142,11 @@ impl Clients {
             let all = entry.core.subscriptions().iter();
             let of_connection = all.filter(|one| one.handle.connection == connection);
             let ids: Vec<u32> = of_connection.map(|one| one.sub_id).collect();
+            if entry.form.is_some() && !ids.is_empty() {
+                let text = "a record could not be read";
+                self.end_session(wire, key, SessionCode::EXPIRED, text, false);
+                continue;
+            }
             lines.clear();
             for sub_id in ids {
                 // The session has them all.
@@ -190,6 +196,7 @@ impl Clients {
             position,
             delivery: subscribed.delivery,
             diffs: diffs.as_ref(),
+            form: subscribed.form,
         };
         if let Some(slot) = slot {
             self.release_item(slot, class);

@@ -42,7 +42,8 @@ impl Shard {
         let done = match &control.op {
             ControlOp::Add(add) => {
                 self.metrics.heartbeat.begin(SUBSCRIBE);
-                self.clients.subscribe(key, add, None, &mut notifications)
+                let added = (self.clients).subscribe(key, add, None, &mut notifications);
+                added.map(|_| ())
             }
             ControlOp::Delete { sub_id } if self.cancel_add(wire, key, *sub_id) => {
                 if let Some(entry) = self.clients.sessions.get_mut(key) {

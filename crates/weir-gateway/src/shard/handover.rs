@@ -10,10 +10,11 @@ use weir_tlcp::request::{BindSession, StreamOptions, ToBoundedStatic as _};
 use weir_tlcp::server::write_prog;
 
 use super::event::{HandoverRequest, StreamRequest};
+use super::event_clients;
 use super::frame::Framing;
-use super::http;
+use super::http_responses;
 use super::requests::client_ip;
-use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused};
+use super::responses::{MessageOutcome, ResponseBatch, SessionRefusal, refused};
 use super::session::{SessionPoll, StreamBinding};
 use super::state::Shard;
 use super::wire::Wire;
@@ -169,6 +170,10 @@ impl Shard {
                 }))
             }
             (None, Framing::WebSocket) => None,
+            (None, Framing::Chunk) if entry.form.is_some() => Some(StreamBinding::Http {
+                left: u64::MAX,
+                fresh: true,
+            }),
             (None, Framing::Chunk) => {
                 let asked = stream.content_length.unwrap_or(STREAM_BYTES);
                 let left = asked.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX);
@@ -184,10 +189,13 @@ impl Shard {
             wire.close(before, None, true);
         }
         let mut outcome = MessageOutcome::Respond;
-        if let RequestTransport::Http { origin } = &responses.transport {
-            let head = http::tlcp_response(Vec::new(), origin.as_deref());
+        let is_event_client = entry.form.is_some();
+        if let Some(head) = http_responses::stream_head(&responses.transport) {
             wire.begin_body(responses.conn, &head);
             outcome = MessageOutcome::Stream;
+        }
+        if is_event_client {
+            responses.lines = event_clients::first_lines();
         }
         let head = std::mem::take(&mut responses.lines);
         self.clients.write_control_lines(wire, key, &head);
@@ -235,7 +243,7 @@ impl Shard {
             StreamRequest::Bind(bind) => self.attach(io, bind, &mut responses),
         };
         if outcome == MessageOutcome::Respond {
-            http::send_response(io, conn, &responses.transport, responses.lines);
+            http_responses::send_response(io, responses);
         }
     }
 }

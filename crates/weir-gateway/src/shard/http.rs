@@ -9,6 +9,8 @@ use weir_tlcp::server::{write_conerr, write_error};
 use weir_tlcp::{PATH_PREFIX, Version, WEBSOCKET_SUBPROTOCOL};
 
 use super::dialect::Dialect;
+use super::event_clients;
+use super::http_responses::{preflight, response_of, with_cors};
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch};
 use super::state::Shard;
 use super::wire::Wire;
@@ -19,6 +21,9 @@ pub(super) fn respond(
     conn: ConnId,
     request: &HttpRequest<'_>,
 ) -> RequestOutcome {
+    if request.path == event_clients::SSE_PATH {
+        return event_clients::respond(shard, wire, conn, request);
+    }
     let response = match request.path.strip_prefix(PATH_PREFIX) {
         Some("" | "/") if shard.clients.is_draining() => {
             Response::text(503, "the gateway is shutting down\n")
@@ -28,56 +33,19 @@ pub(super) fn respond(
             .strip_prefix('/')
             .and_then(|rest| rest.strip_suffix(".txt"))
         {
-            Some(_) if request.method == "OPTIONS" => preflight(request),
+            Some(_) if request.method == "OPTIONS" => preflight(request, "GET, POST"),
             Some(name) if matches!(request.method, "POST" | "GET") => {
                 return tlcp(shard, wire, conn, name, request);
             }
             Some(_) => Response::text(405, "use POST\n").with_header("Allow", "GET, POST"),
             None => Response::text(404, "no such path\n"),
         },
-        None => Response::text(404, "no such path; clients connect to /lightstreamer\n"),
+        None => Response::text(
+            404,
+            "no such path; clients connect to /lightstreamer or /sse\n",
+        ),
     };
     RequestOutcome::Respond(with_cors(response, request.header("origin")))
-}
-
-/// Adds CORS headers. Without them browsers hide the response, and the SDK would retry forever.
-fn with_cors(response: Response, origin: Option<&str>) -> Response {
-    match origin {
-        Some(origin) => response
-            .with_header("Access-Control-Allow-Origin", origin)
-            .with_header("Access-Control-Allow-Credentials", "true")
-            .with_header("Vary", "Origin"),
-        None => response,
-    }
-}
-
-/// Returns lines as a response. Without lines it is the head of a streamed response.
-pub(super) fn tlcp_response(lines: Vec<u8>, origin: Option<&str>) -> Response {
-    let response = Response::text(200, lines)
-        .with_header("Cache-Control", "no-store, no-cache, no-transform")
-        .with_header("Pragma", "no-cache")
-        // Otherwise browsers buffer the first kilobyte of a stream for content sniffing.
-        .with_header("X-Content-Type-Options", "nosniff")
-        // Proxies must not buffer a stream.
-        .with_header("X-Accel-Buffering", "no");
-    with_cors(response, origin)
-}
-
-/// Sends response lines to deferred requests. Returns `false` if the
-/// connection does not accept them.
-pub(super) fn send_response(
-    wire: &mut impl Wire,
-    conn: ConnId,
-    transport: &RequestTransport,
-    lines: Vec<u8>,
-) -> bool {
-    match transport {
-        RequestTransport::WebSocket => lines.is_empty() || wire.send_text(conn, &lines),
-        RequestTransport::Http { origin } => {
-            wire.respond(conn, &tlcp_response(lines, origin.as_deref()));
-            true
-        }
-    }
 }
 
 fn upgrade(
@@ -94,7 +62,7 @@ fn upgrade(
     if let Some(version) = Version::offered(request.list("sec-websocket-protocol")) {
         let dialect = Dialect::of(version, request.header("user-agent"));
         shard.dialects.insert(conn, dialect);
-        note_credentials(shard, wire, conn, request, true);
+        shard.note_credentials(wire, conn, request, true);
         return RequestOutcome::Upgrade {
             protocol: Some(version.subprotocol()),
             deflate: shard.clients.shared.compression.enabled,
@@ -102,34 +70,6 @@ fn upgrade(
     }
     let text = format!("unsupported WebSocket subprotocol: use {WEBSOCKET_SUBPROTOCOL}\n");
     RequestOutcome::Respond(Response::text(400, text))
-}
-
-/// Stores the credentials of a connection and in the head of a request, and the whole head for a
-/// remote adapter if the request can create a session.
-fn note_credentials(
-    shard: &mut Shard,
-    wire: &mut impl Wire,
-    conn: ConnId,
-    request: &HttpRequest<'_>,
-    can_create: bool,
-) {
-    if let Some(auth) = &shard.clients.shared.auth {
-        let found = auth.connection_credentials(request, || wire.client_names(conn));
-        shard.credentials.insert(conn, found);
-    }
-    if let Some(adapter) = shard.clients.adapter.as_mut().filter(|_| can_create) {
-        adapter.note_head(conn, request, wire.client_names(conn));
-    }
-}
-
-fn preflight(request: &HttpRequest<'_>) -> Response {
-    let response = Response::text(204, "")
-        .with_header("Access-Control-Allow-Methods", "GET, POST")
-        .with_header("Access-Control-Max-Age", "600");
-    match request.header("access-control-request-headers") {
-        Some(headers) => response.with_header("Access-Control-Allow-Headers", headers),
-        None => response,
-    }
 }
 
 fn tlcp(
@@ -142,7 +82,7 @@ fn tlcp(
     // Over HTTP, each request has its own version.
     let dialect = Dialect::of(Version::NEWEST, request.header("user-agent"));
     shard.dialects.insert(conn, dialect);
-    note_credentials(shard, wire, conn, request, name == "create_session");
+    shard.note_credentials(wire, conn, request, name == "create_session");
     let origin = request.header("origin").map(Box::from);
     let buffer = std::mem::take(&mut shard.response_buffer);
     let mut responses = ResponseBatch::on(conn, RequestTransport::Http { origin }, buffer);
@@ -173,11 +113,8 @@ fn tlcp(
         shard.forwarding.forward(responses, client);
         return RequestOutcome::Defer;
     }
-    match (outcome, &responses.transport) {
-        (MessageOutcome::Respond, RequestTransport::Http { origin }) => {
-            let lines_so_far = std::mem::take(&mut responses.lines);
-            RequestOutcome::Respond(tlcp_response(lines_so_far, origin.as_deref()))
-        }
+    match outcome {
+        MessageOutcome::Respond => RequestOutcome::Respond(response_of(responses)),
         _ => {
             shard.response_buffer = responses.lines;
             RequestOutcome::Defer

@@ -7,6 +7,7 @@ use weir_identity::audit::AuditEvent;
 use weir_identity::token::VerifiedToken;
 use weir_identity::{Revocation, UserIdentity};
 use weir_mapping::split_fields;
+use weir_net::http1::HttpRequest;
 use weir_net::limited;
 use weir_net::server::ConnId;
 use weir_tlcp::codes::{ControlCode, SessionCode};
@@ -18,7 +19,7 @@ use super::credentials::{
     Client, RETRIES_PER_ITERATION, WAIT_MS, WAITING_MAX, WaitingCreate, WaitingRequest, access_time,
 };
 use super::event::ShardEvent;
-use super::http;
+use super::http_responses;
 use super::resolve::ResolvedItems;
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal};
 use super::state::Shard;
@@ -32,6 +33,24 @@ use weir_access::{
 };
 
 impl Shard {
+    /// Stores the credentials of a connection and in the head of a request, and the whole head for
+    /// a remote adapter if the request can create a session.
+    pub(super) fn note_credentials(
+        &mut self,
+        wire: &mut impl Wire,
+        conn: ConnId,
+        request: &HttpRequest<'_>,
+        can_create: bool,
+    ) {
+        if let Some(auth) = &self.clients.shared.auth {
+            let found = auth.connection_credentials(request, || wire.client_names(conn));
+            self.credentials.insert(conn, found);
+        }
+        if let Some(adapter) = self.clients.adapter.as_mut().filter(|_| can_create) {
+            adapter.note_head(conn, request, wire.client_names(conn));
+        }
+    }
+
     /// Identifies the client of a request. Returns `Err` with the outcome if it is refused or
     /// waits.
     pub(super) fn identify(
@@ -162,11 +181,12 @@ impl Shard {
             Ok(client) => self.create_here(wire, &waiting.create, &client, &mut responses),
             Err(failure) => self.refuse_client(wire, &failure, &mut responses),
         };
+        let is_socket = responses.transport == RequestTransport::WebSocket;
         if outcome == MessageOutcome::Respond {
-            http::send_response(wire, conn, &responses.transport, responses.lines);
+            http_responses::send_response(wire, responses);
         }
         let waits = outcome == MessageOutcome::Wait;
-        if responses.transport == RequestTransport::WebSocket && !waits {
+        if is_socket && !waits {
             wire.resume_input(conn);
         }
     }

@@ -1,5 +1,6 @@
 //! The life cycle of sessions: lines on their streams, ends of streams, and timeouts.
 
+use weir_fanout::events::EventNotice;
 use weir_fanout::{QueuePolicy, SessionKey};
 use weir_identity::audit::{AuditEvent, AuditOutcome};
 use weir_identity::token::VerifiedToken;
@@ -11,6 +12,7 @@ use weir_tlcp::server::{WakeOutcome, write_end};
 
 use super::clients::Clients;
 use super::drain::DrainSchedule;
+use super::event_clients;
 use super::frame::{Frame, Framing};
 use super::session::{SessionPoll, StreamBinding};
 use super::timers::DRAIN_STEP;
@@ -24,10 +26,17 @@ const DRAIN_STEP_MS: u64 = 20;
 /// Time until a poll that could not end is checked again, in milliseconds.
 const POLL_RECHECK_MS: u64 = 1_000;
 
+fn end_line(code: SessionCode, text: &str) -> Vec<u8> {
+    let mut line = Vec::new();
+    write_end(&mut line, code, text);
+    line
+}
+
 impl Clients {
-    /// Sends data notifications, one per line, to one session.
+    /// Sends data notifications, one per line, to one session. A client of events has no use for
+    /// them.
     pub(super) fn notify(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) {
-        let Some(entry) = self.sessions.get_mut(key) else {
+        let Some(entry) = self.sessions.get_mut(key).filter(|one| one.form.is_none()) else {
             return;
         };
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
@@ -91,12 +100,16 @@ impl Clients {
         now: bool,
     ) {
         self.audit_end(wire, key, "gateway", Some(code.code()));
-        let framing = self.sessions.get_mut(key).and_then(|one| one.framing());
+        let entry = self.sessions.get_mut(key);
+        let form = entry.as_ref().and_then(|one| one.form);
+        let framing = entry.and_then(|one| one.framing());
         let Some(conn) = self.remove_session(key) else {
             return;
         };
-        let mut line = Vec::new();
-        write_end(&mut line, code, text);
+        let line = match form {
+            Some(form) => event_clients::notice(form, EventNotice::End(code.code(), text)),
+            None => end_line(code, text),
+        };
         let last = framing.map(|framing| framing.frame(&line));
         wire.close(conn, last, now);
     }
@@ -115,9 +128,7 @@ impl Clients {
         }
         self.audit_end(wire, key, "client", Some(code.code()));
         if let Some(conn) = self.remove_session(key) {
-            let mut line = Vec::new();
-            write_end(&mut line, code, text);
-            wire.send_text(conn, &line);
+            wire.send_text(conn, &end_line(code, text));
             wire.set_tag(conn, 0);
         }
     }
@@ -132,7 +143,7 @@ impl Clients {
     /// Unbinds a session whose connection was lost. The client may recover it.
     pub(super) fn lost(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let wait_ms = self.shared.limits.recovery_ms;
-        if wait_ms == 0 || self.is_draining() {
+        if wait_ms == 0 || self.is_draining() || self.has_events(key) {
             self.audit_end(wire, key, "connection_lost", None);
             self.remove_session(key);
         } else if let Some(entry) = self.sessions.get_mut(key) {
@@ -209,13 +220,17 @@ impl Clients {
         }
         let mut lines = Vec::new();
         let conn = entry.conn;
-        if entry.core.on_wake(now_ms, &mut lines) == WakeOutcome::Inactive {
+        let outcome = entry.core.on_wake(now_ms, &mut lines);
+        if outcome == WakeOutcome::Inactive {
             limited!(
                 debug, "inactive client", session = %entry.core.id(),
                 "client inactivity timeout expired"
             );
             wire.close(conn, None, true);
             return self.lost(wire, key);
+        }
+        if let Some(form) = entry.form.filter(|_| outcome == WakeOutcome::Written) {
+            lines = event_clients::notice(form, EventNotice::Heartbeat);
         }
         self.write_control_lines(wire, key, &lines);
         if let Some(entry) = self.sessions.get_mut(key) {

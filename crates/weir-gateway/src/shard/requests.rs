@@ -16,7 +16,7 @@ use super::admission::{NO_MEMORY, TOO_MANY};
 use super::clients::ITEMS_PER_ITERATION;
 use super::credentials::Client;
 use super::event::{ForwardedResponse, ShardEvent, StreamRequest};
-use super::http;
+use super::http_responses;
 use super::responses::{
     ForwardPlace, MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused,
 };
@@ -204,10 +204,13 @@ impl Shard {
         let Some((conn, transport, lines)) = self.forwarding.complete(response) else {
             return;
         };
-        if !http::send_response(wire, conn, &transport, lines) {
+        let is_socket = transport == RequestTransport::WebSocket;
+        let mut responses = ResponseBatch::on(conn, transport, Vec::new());
+        responses.lines = lines;
+        if !http_responses::send_response(wire, responses) {
             self.drop_slow_client(wire, conn);
         }
-        if transport == RequestTransport::WebSocket {
+        if is_socket {
             wire.resume_input(conn);
         }
     }
@@ -245,7 +248,7 @@ impl Shard {
     }
 
     /// Handles `create_session`, or has the shard handle it that gets the session.
-    fn create(
+    pub(super) fn create(
         &mut self,
         wire: &mut impl Wire,
         create: &CreateSession<'_>,
@@ -320,7 +323,10 @@ impl Shard {
         let mut notifications = Vec::new();
         for control in &create.controls {
             let done = match &control.op {
-                ControlOp::Add(add) => self.clients.subscribe(key, add, None, &mut notifications),
+                ControlOp::Add(add) => {
+                    let added = (self.clients).subscribe(key, add, None, &mut notifications);
+                    added.map(|_| ())
+                }
                 _ => Err(SubscriptionError {
                     code: ControlCode::BAD_VALUE,
                     message: "create_session accepts only LS_op=add".to_owned(),
@@ -333,7 +339,11 @@ impl Shard {
                     // The condition may be temporary, and code 64 would stop an SDK for good.
                     return Err((SessionCode::RETRY_LATER, refusal.message.into()));
                 }
-                return Err((SessionCode::COMBO_CONTROL_FAILED, refusal.message.into()));
+                let code = match responses.transport.event_form() {
+                    None => SessionCode::COMBO_CONTROL_FAILED,
+                    Some(_) => SessionCode::from_code(refusal.code.code()),
+                };
+                return Err((code, refusal.message.into()));
             }
         }
         self.grant_session(wire, key, client);
@@ -375,6 +385,7 @@ impl Shard {
             }
             entry.limit_bandwidth(now_ms);
             entry.version = version;
+            entry.form = responses.transport.event_form();
             entry.created_s = (now_ms / 1_000) as u32;
             entry.diffs = version.diffs(create.supported_diffs).into();
             entry.admission_id = admission_id;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use weir_fanout::events::EventForm;
 use weir_net::server::ConnId;
 use weir_tlcp::codes::SessionCode;
 use weir_tlcp::request::Request;
@@ -27,13 +28,25 @@ pub(crate) enum RequestTransport {
     Http {
         origin: Option<Box<str>>,
     },
+    /// Server-sent events over HTTP.
+    ServerSent {
+        origin: Option<Box<str>>,
+    },
 }
 
 impl RequestTransport {
     pub(super) fn framing(&self) -> Framing {
         match self {
             Self::WebSocket => Framing::WebSocket,
-            Self::Http { .. } => Framing::Chunk,
+            Self::Http { .. } | Self::ServerSent { .. } => Framing::Chunk,
+        }
+    }
+
+    /// Returns the form of events; `None` for TLCP lines.
+    pub(super) fn event_form(&self) -> Option<EventForm> {
+        match self {
+            Self::WebSocket | Self::Http { .. } => None,
+            Self::ServerSent { .. } => Some(EventForm::ServerSent),
         }
     }
 }
@@ -60,6 +73,8 @@ pub(super) struct ResponseBatch {
     pub(super) is_deferred: bool,
     /// Requests for sessions of other shards, each with the lines before it.
     pub(super) remote: Vec<(Vec<u8>, u16, Request<'static>)>,
+    /// Code with which a client of events is refused; `lines` has the text.
+    pub(super) refused: Option<i32>,
 }
 
 impl ResponseBatch {
@@ -74,12 +89,19 @@ impl ResponseBatch {
             place: None,
             is_deferred: false,
             remote: Vec::new(),
+            refused: None,
         }
     }
 
     /// Adds the refusal of a session.
     pub(super) fn refuse(&mut self, (code, text): &SessionRefusal) -> MessageOutcome {
-        write_conerr(&mut self.lines, *code, text);
+        match self.transport.event_form() {
+            None => write_conerr(&mut self.lines, *code, text),
+            Some(_) => {
+                self.refused = Some(code.code());
+                self.lines = format!("{text}\n").into_bytes();
+            }
+        }
         MessageOutcome::Respond
     }
 }

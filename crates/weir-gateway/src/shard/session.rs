@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use slab::Slab;
+use weir_fanout::events::EventForm;
 use weir_fanout::{AcceptedDiffs, ItemSubscription, SessionKey};
 use weir_identity::UserIdentity;
 use weir_net::server::ConnId;
@@ -53,6 +54,8 @@ pub(super) struct SessionEntry {
     pub(super) admission_id: AdmissionId,
     pub(super) diffs: AcceptedDiffs,
     pub(super) version: Version,
+    /// Form of the events that the client gets; `None` for TLCP lines.
+    pub(super) form: Option<EventForm>,
     /// Maximum line length in bytes that the client can read on its current stream connection.
     pub(super) line_max: u32,
 }
@@ -117,6 +120,7 @@ impl SessionEntry {
     /// Returns how the session reaches its client.
     pub(super) fn transport(&self) -> &'static str {
         match self.binding.as_deref() {
+            Some(StreamBinding::Http { .. }) if self.form.is_some() => "sse",
             None => "ws_streaming",
             Some(StreamBinding::Unbound { .. }) => "unbound",
             Some(StreamBinding::Http { .. }) => "http_streaming",
@@ -233,7 +237,7 @@ pub(super) struct Sessions {
     ended: usize,
     serial: u32,
     /// Result and time of the last count; see [`Self::by_transport`].
-    by_transport: [u64; 4],
+    by_transport: [u64; 5],
     transport_count_ms: u64,
 }
 
@@ -295,6 +299,7 @@ impl Sessions {
             admission_id: 0,
             diffs: Diffs::NONE.into(),
             version: Version::NEWEST,
+            form: None,
             line_max: u32::MAX,
         });
         SessionKey { index, serial }
@@ -358,16 +363,19 @@ impl Sessions {
     }
 
     /// Returns the number of bound sessions by transport: WebSocket and HTTP streams, WebSocket and
-    /// HTTP polls. Many sessions are counted once per interval only.
-    pub(super) fn by_transport(&mut self, now_ms: u64) -> [u64; 4] {
+    /// HTTP polls, server-sent events. Many sessions are counted once per interval only.
+    pub(super) fn by_transport(&mut self, now_ms: u64) -> [u64; 5] {
         let next_ms = self.transport_count_ms + TRANSPORT_COUNT_INTERVAL_MS;
         if self.len() <= ALWAYS_COUNTED_MAX || now_ms >= next_ms {
             self.transport_count_ms = now_ms;
-            self.by_transport = [0; 4];
+            self.by_transport = [0; 5];
             for (_, entry) in self.entries.iter().filter(|(_, entry)| !entry.has_ended()) {
                 if let Some(framing) = entry.framing() {
                     let is_poll = entry.poll().is_some();
-                    let index = usize::from(framing == Framing::Chunk) + 2 * usize::from(is_poll);
+                    let index = match entry.form {
+                        None => usize::from(framing == Framing::Chunk) + 2 * usize::from(is_poll),
+                        Some(_) => 4,
+                    };
                     self.by_transport[index] += 1;
                 }
             }

@@ -277,7 +277,8 @@ impl SessionWriter {
     }
 
     fn record_sent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32, now_ms: u64) {
-        if self.limits.bytes == 0 {
+        // A client of events does not bind its session again.
+        if self.limits.bytes == 0 || entry.form.is_some() {
             return;
         }
         let journal = entry.journal_mut();

@@ -48,6 +48,7 @@ pub(super) fn subscribe(
             schema: FieldSchema::of([]).into(),
             delivery: DeliveryMode::Newest,
             diffs: None,
+            form: None,
             frequency_limit: None,
             slots: [None].into_iter().collect(),
             charged: 0,

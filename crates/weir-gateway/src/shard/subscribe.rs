@@ -6,6 +6,7 @@ use weir_fanout::{
     ClassKey, DeliveryMode, FrequencyLimit, InterestChange, InterestUpdate, ItemName,
     ItemSubscription, NewSubscriber, Retention, SessionKey,
 };
+use weir_ingest::item_of;
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::{Add, Frequency, Mode, Snapshot};
 use weir_tlcp::server::{Subscription, push_end_of_snapshot};
@@ -20,23 +21,23 @@ use crate::admission::AdmissionLimit;
 use crate::error::SubscriptionError;
 
 impl Clients {
-    /// Makes a subscription, and appends its confirmation to `out`. `frequency_max` is the limit of
-    /// a remote adapter, which the request respects.
+    /// Makes a subscription, appends its confirmation to `out`, and returns its number.
+    /// `frequency_max` is the limit of a remote adapter, which the request respects.
     pub(super) fn subscribe(
         &mut self,
         key: SessionKey,
         add: &Add<'_>,
         frequency_max: Option<f64>,
         out: &mut Vec<u8>,
-    ) -> Result<(), SubscriptionError> {
+    ) -> Result<u32, SubscriptionError> {
         let Some(entry) = self.sessions.get_mut(key) else {
-            return Ok(());
+            return Ok(add.sub_id);
         };
         if entry.adapter_set == Some(AdapterSet::StartItem) {
             let updates = simulator::subscribe(&self.shared, &mut entry.core, add, out)?;
             self.counters.subscriptions += 1;
             self.delivery.count_sent(updates);
-            return Ok(());
+            return Ok(add.sub_id);
         }
         if self.shared.guard.overload.is_on() {
             self.shared.guard.note(AdmissionLimit::Memory);
@@ -67,8 +68,13 @@ impl Clients {
         resolved: ResolvedItems,
         frequency_max: Option<f64>,
         out: &mut Vec<u8>,
-    ) -> Result<(), SubscriptionError> {
+    ) -> Result<u32, SubscriptionError> {
         let shared = Arc::clone(&self.shared);
+        let form = self.sessions.get_mut(key).and_then(|entry| entry.form);
+        let numbered = form
+            .map(|_| self.number_events(add, &resolved))
+            .transpose()?;
+        let add = numbered.as_ref().unwrap_or(add);
         let ResolvedItems {
             connection, items, ..
         } = resolved;
@@ -76,7 +82,7 @@ impl Clients {
         let (mapping, in_rows) = (&kafka.config.mapping, add.mode == Mode::Command);
         let schema = self.schemas.get(connection, &add.schema, mapping, in_rows);
         let Some(entry) = self.sessions.get_mut(key) else {
-            return Ok(());
+            return Ok(add.sub_id);
         };
         let (sub_id, delivery) = (add.sub_id, DeliveryMode::of(add));
         let diffs = kafka.diffs.of(entry.diffs);
@@ -86,6 +92,7 @@ impl Clients {
             position: index as u32 + 1,
             delivery,
             diffs,
+            form,
         };
         let most = shared.limits.frame_classes_per_item;
         let is_full = |(index, name): (usize, &Option<ItemName>)| {
@@ -102,6 +109,7 @@ impl Clients {
             schema: Arc::clone(&schema),
             delivery,
             diffs: diffs.cloned(),
+            form,
             frequency_limit: FrequencyLimit::of(add, frequency_max),
             slots: items.iter().map(|_| None).collect(),
             charged: 0,
@@ -126,7 +134,7 @@ impl Clients {
         }
         self.work.items += counts.0 as usize;
         self.charge_subscription(key, sub_id);
-        Ok(())
+        Ok(sub_id)
     }
 
     /// Adds a session to an item's class, and reports new interest to ingest.
@@ -143,6 +151,7 @@ impl Clients {
         };
         let subscriber = NewSubscriber {
             session: key,
+            shown: item_of(&name.1),
             class,
             retention,
             snapshot,

@@ -114,6 +114,25 @@ impl Http {
         }
     }
 
+    /// Returns the body of a response with a length.
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
+    /// Returns the text before the next empty line; `None` at the end of the response.
+    pub fn block(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.body.find("\n\n") {
+                let block: String = self.body.drain(..end + 2).collect();
+                return Some(block.trim_end().to_owned());
+            }
+            if !self.more() {
+                assert_eq!(self.body, "", "complete blocks");
+                return None;
+            }
+        }
+    }
+
     pub fn line(&mut self) -> String {
         self.next().expect("one more line")
     }

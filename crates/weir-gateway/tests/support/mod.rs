@@ -13,6 +13,7 @@ pub mod http;
 pub mod identity;
 pub mod registry;
 pub mod signer;
+pub mod sse;
 
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -10,7 +10,7 @@ use weir_fanout::SessionKey;
 use weir_identity::ari::AdapterRequest;
 use weir_identity::audit::{AuditEvent, AuditOutcome};
 use weir_tlcp::codes::SessionCode;
-use weir_tlcp::request::{CreateSession, ToBoundedStatic as _};
+use weir_tlcp::request::{ControlOp, CreateSession, ToBoundedStatic as _};
 
 use super::limits::bandwidth;
 use super::state::{NewSession, PendingCreate};
@@ -18,7 +18,7 @@ use crate::adapter::{AdapterCall, AdapterEvent};
 use crate::shard::clients::Clients;
 use crate::shard::credentials::Client;
 use crate::shard::event::ShardEvent;
-use crate::shard::http;
+use crate::shard::http_responses;
 use crate::shard::responses::{
     MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused,
 };
@@ -48,7 +48,7 @@ impl Shard {
             self.clients.counters.sessions_refused += 1;
             return responses.refuse(&refusal);
         }
-        if !create.controls.is_empty() {
+        if !create.controls.is_empty() && responses.transport.event_form().is_none() {
             self.clients.counters.sessions_refused += 1;
             let text = "subscriptions must follow the session, in requests of their own";
             return responses.refuse(&(SessionCode::COMBO_CONTROL_FAILED, text.into()));
@@ -230,6 +230,14 @@ impl Shard {
         let stream = &pending.create.stream;
         let outcome = self.connect(wire, key, stream, &[], &mut responses);
         answer(wire, responses, outcome);
+        // Only clients of events name their items before they have a session.
+        for control in &pending.create.controls {
+            if let ControlOp::Add(add) = &control.op {
+                let transport = pending.transport.clone();
+                let mut responses = ResponseBatch::on(pending.conn, transport, Vec::new());
+                self.ask_about_subscription(wire, key, (control, add), &mut responses);
+            }
+        }
     }
 
     fn refuse_pending(
@@ -310,11 +318,12 @@ fn session_refusal(refusal: ClientRefusal) -> SessionRefusal {
 
 /// Sends the response to a request that has waited.
 fn answer(wire: &mut impl Wire, responses: ResponseBatch, outcome: MessageOutcome) {
-    let (conn, transport) = (responses.conn, responses.transport);
+    let conn = responses.conn;
+    let is_socket = responses.transport == RequestTransport::WebSocket;
     if outcome == MessageOutcome::Respond {
-        http::send_response(wire, conn, &transport, responses.lines);
+        http_responses::send_response(wire, responses);
     }
-    if transport == RequestTransport::WebSocket {
+    if is_socket {
         wire.resume_input(conn);
     }
 }

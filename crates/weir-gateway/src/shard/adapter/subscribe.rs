@@ -45,6 +45,9 @@ impl Shard {
         responses: &mut ResponseBatch,
     ) {
         if let Err(refusal) = self.clients.check_before_adapter(key, add) {
+            if self.clients.end_event_client(wire, key, &refusal) {
+                return;
+            }
             return self.refuse(control, &refusal, &mut responses.lines);
         }
         let Some(adapter) = &mut self.clients.adapter else {
@@ -182,25 +185,25 @@ impl Shard {
             (false, false) => Some(Err(ControlCode::SESSION_NOT_FOUND.into())),
             (false, true) => Some((self.clients).subscribe(key, &add, most, &mut notifications)),
         };
-        let is_added = matches!(done, Some(Ok(())));
+        let added = done.as_ref().and_then(|done| done.as_ref().ok().copied());
         if let Some(adapter) = &mut self.clients.adapter {
             let bits = key.to_bits();
-            let (used, unused) = match is_added {
-                true => (table, None),
-                false => (None, table),
+            let (used, unused) = match added {
+                Some(_) => (table, None),
+                None => (None, table),
             };
             if has_table {
                 let requests = adapter.sessions.end_table(bits, unused);
                 adapter.notify_all(requests);
             }
-            if is_added {
-                adapter.sessions.subscribed(bits, add.sub_id, most, used);
+            if let Some(sub_id) = added {
+                adapter.sessions.subscribed(bits, sub_id, most, used);
             }
         }
         match done {
             None => {}
             Some(Err(refusal)) => self.refuse_add(wire, pending, &refusal),
-            Some(Ok(())) => {
+            Some(Ok(_)) => {
                 self.clients.forget_add(pending);
                 self.respond_to_add(wire, pending, Ok(()));
                 self.clients.notify(wire, key, &notifications);
@@ -277,6 +280,13 @@ impl Shard {
         pending: &PendingAdd,
         done: Result<(), &SubscriptionError>,
     ) {
+        let is_event_client = match done {
+            Ok(()) => self.clients.has_events(pending.session),
+            Err(refusal) => (self.clients).end_event_client(wire, pending.session, refusal),
+        };
+        if is_event_client {
+            return;
+        }
         let mut lines = Vec::new();
         let id = pending.request_id.as_deref();
         match (done, id) {

@@ -4,6 +4,7 @@
 mod access;
 mod adapter;
 mod dialects;
+mod events;
 mod listing;
 mod messages;
 

@@ -1,0 +1,11 @@
+//! Events for clients without an SDK: what they ask for, and the form in which they get it.
+//!
+//! Server-sent events and JSON over WebSocket carry the same documents and differ in their
+//! [`EventForm`] only.
+
+mod encode;
+mod request;
+
+pub(crate) use self::encode::{EventEncoder, ValuesEvent};
+pub use self::encode::{EventForm, EventNotice, push_notice};
+pub use self::request::{EventLimits, EventRequest, RequestFault, parse_query};
