@@ -5,6 +5,7 @@
 
 mod address_cache;
 mod admin;
+mod api_counters;
 mod broker_registry;
 pub mod config;
 mod counters;

@@ -1,5 +1,7 @@
 //! The metrics of `/metrics` (docs/metrics.md). Event loops publish counters; a scrape sums them.
 
+mod apis;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -47,6 +49,7 @@ impl Collector for MetricSources {
         if let Some(counters) = &self.otlp {
             counters.encode("proxy", &mut encoder)?;
         }
+        apis::encode(&self.shared, &mut encoder)?;
         let mut family = encoder.encode_descriptor(
             "weir_proxy_broker_up",
             "1 if the broker responded to the last probe, else 0.",

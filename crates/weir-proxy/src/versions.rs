@@ -98,7 +98,7 @@ const SUPPORTED: [(i16, &str, i16, i16); 75] = [
 ];
 
 /// One more than the highest supported API key.
-const KEY_END: i16 = 95;
+pub(crate) const KEY_END: i16 = 95;
 
 pub(crate) fn name(key: i16) -> &'static str {
     let found = SUPPORTED.iter().find(|row| row.0 == key && key != KEY_END);

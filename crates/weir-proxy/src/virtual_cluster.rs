@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_net::listener::listen_shared;
 
+use crate::api_counters::ClusterApis;
 use crate::broker_registry::BrokerRegistry;
 use crate::config::ClusterConfig;
 use crate::error::ProxyError;
@@ -21,6 +22,8 @@ pub(crate) struct VirtualCluster {
     pub(crate) supported: SupportedVersions,
     pub(crate) broker_registry: Arc<BrokerRegistry>,
     pub(crate) health: ClusterHealth,
+    /// Counters of its clients' requests.
+    pub(crate) apis: ClusterApis,
 }
 
 impl VirtualCluster {
@@ -46,6 +49,7 @@ impl VirtualCluster {
             supported: SupportedVersions::new(|key| config.filters.version_max(key)),
             broker_registry: Arc::new(registry),
             health: ClusterHealth::default(),
+            apis: ClusterApis::default(),
             config,
         };
         Ok((cluster, sockets))

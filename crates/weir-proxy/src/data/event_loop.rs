@@ -246,7 +246,9 @@ impl ProxyLoop {
         let cluster = Arc::clone(&self.state.shared.clusters[cluster]);
         let stream = SocketStream::accepted(socket, cluster.config.tls.as_deref())?;
         let now_ms = self.state.now_ms();
+        let apis = cluster.apis.of_this_thread();
         let mut pair = ConnectionPair::new(id, cluster, target, peer, now_ms, stream);
+        pair.in_flight.count_in(apis);
         self.state.counters.connections += 1;
         self.state.counters.accepted += 1;
         let until_ms = now_ms + self.state.shared.limits.handshake_timeout_ms;

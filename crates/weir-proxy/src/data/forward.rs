@@ -185,6 +185,7 @@ impl LoopState {
             return Ok(());
         }
         let before = pair.counted;
+        pair.in_flight.begin_input();
         let cluster = &pair.cluster;
         let mut delayed = None;
         let mut context = RequestContext {
@@ -289,6 +290,7 @@ impl LoopState {
         if input.is_empty() {
             return Ok(());
         }
+        pair.in_flight.begin_input();
         let cluster = &pair.cluster;
         let mut delayed = None;
         let mut context = ResponseContext {

@@ -1,7 +1,9 @@
 //! In-flight requests in the order in which brokers respond.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use crate::api_counters::LoopApis;
 use crate::filter::RejectedPartitions;
 
 #[derive(Debug)]
@@ -39,17 +41,53 @@ impl ResponseSource {
 /// The in-flight requests of one connection, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightRequests {
-    entries: VecDeque<InFlightRequest>,
+    /// Requests, each with the time of its arrival in microseconds.
+    entries: VecDeque<(InFlightRequest, u64)>,
     own_bytes: usize,
     /// Requests of the proxy itself for names of topics, at most one.
     lookups: usize,
+    /// Counters per API; `None` in tests.
+    apis: Option<Arc<LoopApis>>,
+    /// Time of the input that is being processed, in microseconds.
+    now_us: u64,
 }
 
 impl InFlightRequests {
+    /// Sets the counters of requests and responses.
+    pub(crate) fn count_in(&mut self, apis: Arc<LoopApis>) {
+        self.apis = Some(apis);
+    }
+
+    /// Reads the clock for the requests or responses of one input.
+    pub(crate) fn begin_input(&mut self) {
+        if let Some(apis) = &self.apis {
+            self.now_us = apis.now_us();
+        }
+    }
+
+    /// Counts a request of the client.
+    pub(crate) fn count_request(&self, key: i16, bytes: usize) {
+        if let Some(apis) = &self.apis {
+            apis.count_request(key, bytes);
+        }
+    }
+
+    /// Removes the request whose response of `bytes` bytes begins, and counts the response.
+    pub(crate) fn pop_response(&mut self, bytes: usize) -> Option<InFlightRequest> {
+        let arrived_us = self.entries.front().map_or(0, |(_, at_us)| *at_us);
+        let entry = self.pop()?;
+        let is_own = matches!(entry.response, ResponseSource::TopicNames);
+        if let Some(apis) = self.apis.as_ref().filter(|_| !is_own) {
+            let time_us = self.now_us.saturating_sub(arrived_us);
+            apis.count_response(entry.key, bytes, time_us);
+        }
+        Some(entry)
+    }
+
     pub(crate) fn push(&mut self, entry: InFlightRequest) {
         self.own_bytes += entry.response.own_bytes();
         self.lookups += usize::from(matches!(entry.response, ResponseSource::TopicNames));
-        self.entries.push_back(entry);
+        self.entries.push_back((entry, self.now_us));
     }
 
     /// Returns `true` if no further request may be added: `limit` requests are in flight, or the
@@ -69,12 +107,12 @@ impl InFlightRequests {
     }
 
     pub(crate) fn front(&self) -> Option<&InFlightRequest> {
-        self.entries.front()
+        self.entries.front().map(|(entry, _)| entry)
     }
 
     /// Removes the request whose response begins.
     pub(crate) fn pop(&mut self) -> Option<InFlightRequest> {
-        let entry = self.entries.pop_front();
+        let entry = self.entries.pop_front().map(|(entry, _)| entry);
         if let Some(entry) = &entry {
             self.own_bytes -= entry.response.own_bytes();
             self.lookups -= usize::from(matches!(entry.response, ResponseSource::TopicNames));

@@ -210,6 +210,7 @@ fn classify(
         match sasl.next(frame, limit)? {
             HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
             HeaderPeek::Complete(Some(total)) => {
+                context.in_flight.count_request(SASL_HANDSHAKE, total);
                 enter(context, (SASL_HANDSHAKE, 0, 0), Some(ResponseSource::Token));
                 return Ok(HeaderPeek::Complete((FrameAction::InPlace, total)));
             }
@@ -294,6 +295,7 @@ fn classify(
         }
         _ => (FrameAction::InPlace, Some(ResponseSource::Broker)),
     };
+    context.in_flight.count_request(key, total);
     enter(context, (key, version, peek.correlation_id), response);
     Ok(HeaderPeek::Complete((action, total)))
 }

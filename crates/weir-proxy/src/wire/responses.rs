@@ -101,7 +101,7 @@ impl ResponseStream {
                 }
             };
             if let ResponseAction::Walk(total) = action {
-                context.in_flight.pop();
+                context.in_flight.pop_response(total);
                 *context.responses += 1;
                 self.walk = Some(FetchWalk::new(total));
                 size_at = self.head.is_empty().then_some(at);
@@ -112,7 +112,7 @@ impl ResponseStream {
             match action {
                 ResponseAction::Incomplete(_) | ResponseAction::Walk(_) => {}
                 ResponseAction::Forward(total) => {
-                    context.in_flight.pop();
+                    context.in_flight.pop_response(total);
                     *context.responses += 1;
                     self.pass_through = total - head.len();
                     self.is_large = total >= LARGE_BYTES;
@@ -348,7 +348,7 @@ fn process(
     frame: &mut [u8],
     context: &mut ResponseContext<'_>,
 ) -> Result<FrameAction, StreamError> {
-    let Some(entry) = context.in_flight.pop() else {
+    let Some(entry) = context.in_flight.pop_response(frame.len()) else {
         return Ok(FrameAction::InPlace);
     };
     if entry.key == METADATA {

@@ -1,6 +1,7 @@
 //! The proxy between real clients and a real broker: the one in `WEIR_E2E_BOOTSTRAP`, or one
 //! started by the tests.
 
+mod api_metrics;
 mod clients;
 mod cluster;
 mod dashboard;

@@ -1,0 +1,77 @@
+//! Metrics per virtual cluster and API.
+
+use std::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use weir_net::admin::MetricKind;
+
+use crate::api_counters::ApiCounts;
+use crate::data::LoopShared;
+use crate::versions;
+
+/// A number of an API: name of its metric, help text and value.
+type ApiCounter = (&'static str, &'static str, fn(&ApiCounts) -> u64);
+
+const COUNTERS: [ApiCounter; 3] = [
+    (
+        "weir_proxy_api_requests",
+        "Requests of clients by cluster and API.",
+        |counts| counts.requests,
+    ),
+    (
+        "weir_proxy_api_request_bytes",
+        "Bytes of these requests.",
+        |counts| counts.request_frames.sum,
+    ),
+    (
+        "weir_proxy_api_response_bytes",
+        "Bytes of their responses, as brokers have sent them.",
+        |counts| counts.response_frames.sum,
+    ),
+];
+
+pub(super) fn encode(
+    shared: &LoopShared,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    let clusters = shared.clusters.iter();
+    let sums = clusters.map(|cluster| (cluster.config.name.as_str(), cluster.apis.sums()));
+    let sums: Vec<_> = sums.collect();
+    let rows = || {
+        let each = sums.iter();
+        each.flat_map(|(cluster, sums)| sums.iter().map(move |(key, sum)| (*cluster, *key, sum)))
+    };
+    for (name, help, value) in COUNTERS {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (cluster, key, counts) in rows() {
+            let labels = [("cluster", cluster), ("api", versions::name(key))];
+            MetricKind::Counter.encode(value(counts), family.encode_family(&labels)?)?;
+        }
+    }
+    let name = "weir_proxy_upstream_seconds";
+    let help = "Time from a request to the beginning of the broker's response.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (cluster, key, counts) in rows() {
+        let labels = [("cluster", cluster), ("api", versions::name(key))];
+        let (sum, times) = (counts.response_us.sum as f64 / 1e6, &counts.response_us);
+        let encoder = &mut family.encode_family(&labels)?;
+        encoder.encode_histogram::<NoLabelSet>(sum, times.total(), &times.seconds(), None)?;
+    }
+    let name = "weir_proxy_frame_bytes";
+    let help = "Sizes of requests and of the brokers' responses.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (cluster, key, counts) in rows() {
+        for (direction, sizes) in [
+            ("request", &counts.request_frames),
+            ("response", &counts.response_frames),
+        ] {
+            let api = versions::name(key);
+            let labels = [("cluster", cluster), ("api", api), ("direction", direction)];
+            let encoder = &mut family.encode_family(&labels)?;
+            let (sum, total) = (sizes.sum as f64, sizes.total());
+            encoder.encode_histogram::<NoLabelSet>(sum, total, &sizes.bytes(), None)?;
+        }
+    }
+    Ok(())
+}
