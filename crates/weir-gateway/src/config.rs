@@ -200,7 +200,7 @@ struct RawFile {
     adapter_set: Option<String>,
     /// Milliseconds from the first subscription to reading from stored offsets, default 2,000.
     resume_delay_ms: Option<u64>,
-    /// Records that are written while no item is subscribed: `keep` (default) or `skip`.
+    /// Records that are written while no item of a connection is subscribed.
     idle_records: IdleRecords,
     /// Maximum milliseconds at shutdown for sending pending bytes, default 5,000.
     drain_timeout_ms: Option<u64>,
@@ -213,7 +213,7 @@ struct RawFile {
     admin: AdminTable,
     /// Audit log.
     audit: Option<RawAudit>,
-    /// OpenTelemetry collector.
+    /// Export to an OpenTelemetry collector, in builds with the feature otlp.
     otlp: Option<OtlpTable>,
     /// Limits on the time an event loop may make no progress.
     watchdog: WatchdogConfig,

@@ -37,7 +37,7 @@ const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum IdleRecords {
-    /// Reading pauses, and resumes with them.
+    /// Reading pauses, and resumes with these records (default).
     #[default]
     Keep,
     /// They are read and discarded, so that the next subscriber gets new records only.
