@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help bootstrap build deb demo test test-kerberos test-otlp test-keycloak test-rules test-churn \
-  test-adapter-faults attack lint bench soak fuzz clean docs
+  test-tutorial test-adapter-faults attack lint bench soak fuzz clean docs
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -56,6 +56,9 @@ test-churn: ## clients of two tenants that come, go and recover at 10,000 record
 test-adapter-faults: ## sessions while a remote adapter is killed, stopped and restarted, for an hour
 	@. scripts/env; WEIR_ADAPTER_FAULT_SECONDS=3600 cargo test --release --locked \
 	  -p weir-gateway --test adapter_faults -- --nocapture
+
+test-tutorial: build ## time the tutorial of your own topic in a bare directory tree
+	@scripts/time-tutorial $(WEIR)
 
 attack: build ## run attacks next to regular clients, at full scale, against the release binary
 	@. scripts/env; WEIR_ATTACK=full WEIR_ATTACK_BINARY=$(abspath $(WEIR)) \
