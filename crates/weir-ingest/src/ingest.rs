@@ -58,7 +58,7 @@ pub struct Ingest<E> {
     pub store: StoreConfig,
     /// Source of traces; `None`: no record is traced.
     pub traces: Option<TraceSource>,
-    /// Use of records while no item is subscribed, after the first subscription.
+    /// Treatment of records while no item is subscribed, after the first subscription.
     pub idle: IdleRecords,
     /// Wait after the first subscription before reading resumes at stored offsets.
     pub resume_delay: Duration,

@@ -15,11 +15,11 @@ use serde::de::{Deserializer, Error as _};
 #[derive(Debug)]
 pub struct Collector {
     address: SocketAddr,
-    shared: Arc<SharedRequests>,
+    shared: Arc<CollectorState>,
 }
 
 #[derive(Debug, Default)]
-struct SharedRequests {
+struct CollectorState {
     received: Mutex<Received>,
     arrived: Condvar,
     /// Status of the next responses; 0: as the request deserves.
@@ -51,7 +51,7 @@ impl Collector {
     pub fn start() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let shared = Arc::<SharedRequests>::default();
+        let shared = Arc::<CollectorState>::default();
         let of_thread = Arc::clone(&shared);
         std::thread::Builder::new().spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -94,7 +94,7 @@ impl Collector {
     }
 }
 
-fn lock(shared: &SharedRequests) -> std::sync::MutexGuard<'_, Received> {
+fn lock(shared: &CollectorState) -> std::sync::MutexGuard<'_, Received> {
     shared
         .received
         .lock()
@@ -102,7 +102,7 @@ fn lock(shared: &SharedRequests) -> std::sync::MutexGuard<'_, Received> {
 }
 
 /// Answers one request.
-fn serve(stream: TcpStream, shared: &SharedRequests) -> io::Result<()> {
+fn serve(stream: TcpStream, shared: &CollectorState) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
