@@ -72,7 +72,7 @@ impl ConnectError {
         match self {
             Self::Login { .. } => true,
             Self::Rejected { error, .. } => {
-                !matches!(**error, LoginError::Wire(_) | LoginError::Random)
+                !matches!(**error, LoginError::Wire(_) | LoginError::Random(_))
             }
             _ => false,
         }

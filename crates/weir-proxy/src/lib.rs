@@ -17,6 +17,7 @@ mod filter;
 #[cfg(fuzzing)]
 pub mod filter;
 mod health;
+mod login;
 mod metrics;
 mod probe;
 mod proxy;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use weir_net::admin::{MetricKind, ProcessMetrics, put_metric};
@@ -66,11 +67,48 @@ impl Collector for MetricSources {
                 up.encode(family.encode_family(&labels)?)?;
             }
         }
-        Ok(())
+        self.encode_logins(&mut encoder)
     }
 }
 
 impl MetricSources {
+    fn encode_logins(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let clusters = self.shared.clusters.iter();
+        let logins: Vec<_> = clusters
+            .filter_map(|one| Some((&one.config.name, one.config.logins.as_ref()?)))
+            .collect();
+        if logins.is_empty() {
+            return Ok(());
+        }
+        let mut family = encoder.encode_descriptor(
+            "weir_proxy_logins",
+            "Logins of clients at the proxy.",
+            None,
+            MetricType::Counter,
+        )?;
+        for (cluster, logins) in &logins {
+            for (mechanism, outcome, count) in logins.counts() {
+                let labels = [
+                    ("cluster", cluster.as_str()),
+                    ("mechanism", mechanism),
+                    ("outcome", outcome.as_str()),
+                ];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let mut family = encoder.encode_descriptor(
+            "weir_proxy_sessions_expired",
+            "Connections closed because their login had expired.",
+            None,
+            MetricType::Counter,
+        )?;
+        for (cluster, logins) in &logins {
+            let labels = [("cluster", cluster.as_str())];
+            ConstCounter::new(logins.expired()).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
     /// Returns all metrics without labels.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let with_value = |(row, value): (&MetricRow, u64)| (row.0, row.1, row.2, value);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::otlp::{Export, Exporter};
@@ -19,7 +19,7 @@ use crate::config::ProxyConfig;
 use crate::counters::LoopMetrics;
 use crate::dashboard::dashboard;
 use crate::data::{
-    Admission, FilterPool, ListenerTarget, LoopEvent, LoopShared, Memory, open_loop,
+    Admission, FilterPool, ListenerTarget, LoginPool, LoopEvent, LoopShared, Memory, open_loop,
 };
 use crate::error::ProxyError;
 use crate::filter::Direction;
@@ -81,6 +81,8 @@ impl Proxy {
             true => Some(FilterPool::start(config.filter_threads, limits.filters())?),
             false => None,
         };
+        let (stop_probes, stopped) = bounded(0);
+        let (logins, login_threads) = start_logins(&clusters, &stopped)?;
         let shared = Arc::new(LoopShared {
             clusters: clusters.clone(),
             splice: config.splice,
@@ -88,6 +90,7 @@ impl Proxy {
             resolver: start_resolver()?,
             memory: Arc::new(Memory::new(limits.buffered())),
             pool: filters.as_ref().map(|(pool, _)| Arc::clone(pool)),
+            logins,
             limits: config.limits,
         });
         let (senders, loops, loop_metrics, heartbeats) = start_loops(&shared, config.event_loops)?;
@@ -102,7 +105,6 @@ impl Proxy {
                 let _ = sender.post(event, POST_TIMEOUT);
             }
         }
-        let (stop_probes, stopped) = bounded(0);
         let mut probes = Vec::with_capacity(clusters.len());
         for cluster in &clusters {
             for (id, address) in &cluster.config.brokers {
@@ -120,6 +122,7 @@ impl Proxy {
                 stopped.clone(),
             )?);
         }
+        probes.extend(login_threads);
         let presented = clusters.iter().filter_map(|one| one.config.tls.clone());
         let draining = Arc::new(AtomicBool::new(false));
         let export = config.otlp.map(Export::new);
@@ -180,10 +183,15 @@ impl Proxy {
         found.map_or_else(Vec::new, |one| one.broker_registry.infos())
     }
 
-    /// Reloads all certificate and key files, changed or not. If a table's files cannot be used,
+    /// Reloads all certificate and key files and files of users, changed or not. If a table's files cannot be used,
     /// its previous certificates stay in use and the error is logged.
     pub fn reload_certificates(&self) {
         self.certificates.iter().for_each(|files| files.reload());
+        for cluster in &self.clusters {
+            if let Some(logins) = &cluster.config.logins {
+                logins.reload(&cluster.config.name, true);
+            }
+        }
     }
 
     /// Returns `true` if every cluster responded to the last probe.
@@ -230,6 +238,22 @@ fn broadcast(senders: &[MailboxSender<LoopEvent>], event: impl Fn() -> LoopEvent
         // A loop that has ended needs no event.
         let _ = sender.post(event(), FINAL_POST_TIMEOUT / senders.len() as u32);
     }
+}
+
+/// Starts the login threads if a cluster has logins.
+fn start_logins(
+    clusters: &[Arc<VirtualCluster>],
+    stopped: &Receiver<()>,
+) -> Result<(Option<LoginPool>, Vec<JoinHandle<()>>), ProxyError> {
+    let configs = clusters.iter().map(|cluster| &cluster.config);
+    let logins: Vec<_> = configs
+        .filter_map(|config| Some((config.name.clone(), Arc::clone(config.logins.as_ref()?))))
+        .collect();
+    if logins.is_empty() {
+        return Ok((None, Vec::new()));
+    }
+    let (pool, threads) = LoginPool::start(logins, stopped)?;
+    Ok((Some(pool), threads))
 }
 
 type Loops = (

@@ -100,6 +100,12 @@ const SUPPORTED: [(i16, &str, i16, i16); 75] = [
 /// One more than the highest supported API key.
 pub(crate) const KEY_END: i16 = 95;
 
+/// Returns `true` for delegation tokens and SCRAM users, which are the brokers'. Clients that log
+/// in at the proxy cannot use them.
+pub(crate) fn is_of_broker_logins(key: i16) -> bool {
+    matches!(key, 38..=41 | 50 | 51)
+}
+
 pub(crate) fn name(key: i16) -> &'static str {
     let found = SUPPORTED.iter().find(|row| row.0 == key && key != KEY_END);
     found.map_or("unknown", |row| row.1)

@@ -7,6 +7,8 @@ use bytes::BytesMut;
 use weir_security::{Login, ScramHash, Secret};
 
 use crate::client::{LoginDialogue, LoginProgress, SaslExchange, ScramUser};
+use crate::server::{FailureReason, LoginEnv, LoginReply, Mechanism, ServerLogin};
+use crate::users::{UserFile, Users};
 
 /// Logs in with the responses of a broker; the first byte selects the mechanism, and each response
 /// has its length before it. Returns `true` if the login was complete.
@@ -47,6 +49,57 @@ pub fn login(data: &[u8]) -> bool {
     false
 }
 
+/// Reads bytes as a file of users. What is read is written and read again.
+pub fn users(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    if let Ok(file) = text.parse::<UserFile>() {
+        let again = file.to_string().parse::<UserFile>();
+        assert_eq!(
+            again.as_ref().map(|it| it.entries().count()),
+            Ok(file.entries().count())
+        );
+    }
+}
+
+/// Reads bytes as requests and tokens of a client, each with its length before it. Without the
+/// password no login is accepted.
+pub fn server_login(data: &[u8]) {
+    let mechanisms = ["PLAIN", "OAUTHBEARER", "SCRAM-SHA-256", "SCRAM-SHA-512"];
+    let mechanisms: Vec<_> = mechanisms.into_iter().filter_map(Mechanism::find).collect();
+    // Invariant: an empty file is valid.
+    let Ok(users) = Users::parse("", b"decoy") else {
+        return;
+    };
+    let env = LoginEnv {
+        mechanisms: &mechanisms,
+        users: &users,
+        nonce: "nonce",
+        now_ms: 0,
+    };
+    let mut login = ServerLogin::default();
+    let mut left = data;
+    while let Some((bytes, rest)) = left.split_first() {
+        let frame;
+        (frame, left) = rest.split_at(usize::from(*bytes).min(rest.len()));
+        let reply = match login.expects_raw_token() {
+            true => login.raw_token(frame, &env),
+            false => match login.request(frame, &env) {
+                Ok(reply) => reply,
+                Err(_) => return,
+            },
+        };
+        match reply {
+            LoginReply::Send(_) => {}
+            LoginReply::Check(_) => drop(login.reject(FailureReason::Credentials)),
+            LoginReply::User(user) => panic!("{user} is logged in without a password"),
+            LoginReply::Failed { .. } => return,
+        }
+        assert!(!login.is_logged_in());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +115,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn random_requests_are_no_login(data in prop::collection::vec(any::<u8>(), 0..200)) {
+            server_login(&data);
+            // After a handshake for PLAIN and raw tokens.
+            let mut all = vec![19, 0, 0, 0, 15, 0, 17, 0, 0, 0, 0, 0, 7, 255, 255, 0, 5];
+            all.extend_from_slice(b"PLAIN");
+            all[0] = all.len() as u8 - 1;
+            all.extend_from_slice(&data);
+            server_login(&all);
+        }
+
         #[test]
         fn random_responses_never_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
             login(&data);

@@ -5,4 +5,7 @@ pub mod client;
 #[doc(hidden)]
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod random;
 mod scram;
+pub mod server;
+pub mod users;

@@ -12,6 +12,7 @@ use weir_net::watchdog::WatchdogConfig;
 
 use super::address::{BrokerPorts, HostPort};
 use crate::filter::{FilterChain, FilterLimits};
+use crate::login::ClusterLogins;
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -56,6 +57,8 @@ pub struct ClusterConfig {
     pub brokers: Vec<(i32, HostPort)>,
     /// Filters in their order.
     pub(crate) filters: Arc<FilterChain>,
+    /// Logins of clients at the proxy.
+    pub(crate) logins: Option<Arc<ClusterLogins>>,
     /// TLS with clients.
     pub tls: Option<Arc<TlsAcceptor>>,
     /// TLS with brokers.
@@ -66,6 +69,11 @@ impl ClusterConfig {
     /// Returns one human-readable line per filter.
     pub fn describe_filters(&self) -> Vec<String> {
         self.filters.describe()
+    }
+
+    /// Returns mechanisms and number of users if clients log in at the proxy.
+    pub fn describe_logins(&self) -> Option<String> {
+        self.logins.as_ref().map(|logins| logins.describe())
     }
 }
 

@@ -17,6 +17,7 @@ use super::tls::UpstreamTls;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::error::ProxyError;
 use crate::filter::{FilterChain, FilterConfig};
+use crate::login::RawIdentity;
 
 /// Values from the command line that replace values of the file.
 #[derive(Debug, Clone, Default)]
@@ -95,6 +96,8 @@ struct RawCluster {
     brokers: BTreeMap<String, HostPort>,
     /// Filters in their order.
     filter: Vec<FilterConfig>,
+    /// Logins of clients at the proxy.
+    identity: Option<RawIdentity>,
     /// TLS with clients.
     tls: Option<ServerFiles>,
     /// TLS with brokers.
@@ -283,16 +286,23 @@ fn check_cluster(
     };
     let filters = FilterChain::new(&raw.filter).map_err(|error| wrong(&error))?;
     let table = |key| format!("cluster \"{name}\", {key}");
-    let unusable = |key, error| source.error(format!("{}: {error}", table(key)));
+    let unusable = |key, error: String| source.error(format!("{}: {error}", table(key)));
     let tls = raw
         .tls
         .map(|tls| TlsFiles::server(table("tls"), tls.within(source.directory), None));
-    let tls = tls.transpose().map_err(|error| unusable("tls", error))?;
+    let tls = tls
+        .transpose()
+        .map_err(|error| unusable("tls", error.to_string()))?;
     let upstream_tls = raw
         .upstream_tls
         .map(|tls| TlsFiles::client(table("upstream_tls"), tls.within(source.directory)));
     let upstream_tls = upstream_tls.transpose();
-    let upstream_tls = upstream_tls.map_err(|error| unusable("upstream_tls", error))?;
+    let upstream_tls = upstream_tls.map_err(|error| unusable("upstream_tls", error.to_string()))?;
+    let logins = raw
+        .identity
+        .map(|identity| identity.open(tls.is_some(), source.directory));
+    let logins = logins.transpose();
+    let logins = logins.map_err(|error| unusable("identity", error.to_string()))?;
     let (tls, files) = tls.unzip();
     let (upstream_tls, upstream_files) = upstream_tls.unzip();
     let files = files.into_iter().chain(upstream_files.flatten());
@@ -304,6 +314,7 @@ fn check_cluster(
         advertised_host,
         brokers,
         filters: Arc::new(filters),
+        logins: logins.map(Arc::new),
         tls,
         upstream_tls,
         name,

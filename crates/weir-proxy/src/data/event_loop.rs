@@ -25,6 +25,7 @@ use crate::address_cache::AddressCache;
 use crate::config::HostPort;
 use crate::counters::{FilterCounts, LoopCounters, LoopMetrics};
 use crate::filter::FilterBuffers;
+use crate::login::LoginGate;
 use crate::wire::{Segments, StreamError};
 
 const INBOX_MAX: usize = 1024;
@@ -201,6 +202,15 @@ impl LoopHandler for ProxyLoop {
                     Err(reason) => self.close(id, &reason),
                 }
             }
+            LoopEvent::LoginChecked(id, is_right) => {
+                let Some(pair) = self.pairs.get_mut(id) else {
+                    return;
+                };
+                match self.state.login_checked(pair, is_right) {
+                    Ok(()) => self.forward(id),
+                    Err(reason) => self.close(id, &reason),
+                }
+            }
             LoopEvent::List(max, reply) => {
                 let now_ms = self.state.now_ms();
                 let pairs = self.pairs.iter().take(max);
@@ -249,9 +259,19 @@ impl ProxyLoop {
         let apis = cluster.apis.of_this_thread();
         let mut pair = ConnectionPair::new(id, cluster, target, peer, now_ms, stream);
         pair.in_flight.count_in(apis);
+        let config = &pair.cluster.config;
+        pair.login = config.logins.as_ref().map(|logins| {
+            let gate = LoginGate::new(Arc::clone(logins), &config.name, peer);
+            Box::new(gate)
+        });
         self.state.counters.connections += 1;
         self.state.counters.accepted += 1;
         let until_ms = now_ms + self.state.shared.limits.handshake_timeout_ms;
+        let login_ms = pair
+            .login
+            .as_ref()
+            .and_then(|gate| gate.deadline_ms(now_ms));
+        let until_ms = login_ms.map_or(until_ms, |login_ms| until_ms.min(login_ms));
         self.state.arm(&mut pair, until_ms);
         self.pairs.insert(pair);
         Ok(())
@@ -319,7 +339,7 @@ impl LoopState {
         if pair.ends_ms.is_some_and(|at_ms| now_ms >= at_ms) {
             return Err(PairCloseReason::Closed);
         }
-        let delayed_ms = self.check_delayed(pair)?;
+        let delayed_ms = self.check_delayed(pair)?.min(self.check_login(pair)?);
         let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(delayed_ms);
         let limits = &self.shared.limits;
         let mut until = |at_ms: u64, what: &'static str| {

@@ -32,6 +32,8 @@ pub(crate) enum LoopEvent {
     Resolved(PairId, Vec<Candidate>),
     /// A frame whose filter work is done.
     Filtered(Box<Finished>),
+    /// The result of the check of a password.
+    LoginChecked(PairId, bool),
     /// A broker of a cluster that has not responded to probes for the response timeout.
     Unresponsive(usize, HostPort),
     /// A request for a list of at most this many connections.
@@ -62,6 +64,9 @@ pub(crate) struct ConnectionInfo {
     pub(crate) client: String,
     /// Name and version of the client software, as sent by the client.
     pub(crate) software: Option<String>,
+    /// Owner of the connection, if it has logged in at the proxy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) principal: Option<String>,
     pub(crate) broker: Option<String>,
     /// Node id of the broker whose port the client uses; `None` for the bootstrap port.
     pub(crate) node_id: Option<i32>,

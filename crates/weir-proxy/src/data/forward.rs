@@ -136,6 +136,7 @@ impl LoopState {
                 .is_full(self.shared.limits.in_flight_requests)
             && pair.produce.has_memory()
             && !pair.in_flight.has_lookup()
+            && !pair.login.as_ref().is_some_and(|gate| gate.pauses())
     }
 
     fn read_requests(
@@ -143,6 +144,9 @@ impl LoopState {
         pair: &mut ConnectionPair,
         budget: &mut u32,
     ) -> Result<bool, PairCloseReason> {
+        if pair.login.as_ref().is_some_and(|gate| gate.has_failed()) {
+            return self.discard_requests(pair, budget);
+        }
         if !self.takes_requests(pair) {
             return Ok(false);
         }
@@ -185,6 +189,9 @@ impl LoopState {
             return Ok(());
         }
         let before = pair.counted;
+        if let Some(gate) = &mut pair.login {
+            gate.set_now(self.core.now_ms());
+        }
         pair.in_flight.begin_input();
         let cluster = &pair.cluster;
         let mut delayed = None;
@@ -200,6 +207,7 @@ impl LoopState {
                 buffers: &mut self.filter_buffers,
                 delayed: &mut delayed,
             },
+            login: pair.login.as_deref_mut(),
         };
         self.segments.clear();
         let fed = pair.requests.feed(input, &mut context, &mut self.segments);
@@ -217,7 +225,8 @@ impl LoopState {
             pair.responses
                 .push_ready(&mut pair.in_flight, &mut self.segments);
         }
-        self.send_down(pair, &[])
+        self.send_down(pair, &[])?;
+        self.after_requests(pair)
     }
 
     fn send_up(&mut self, pair: &mut ConnectionPair, input: &[u8]) -> Result<(), PairCloseReason> {
@@ -378,6 +387,11 @@ impl LoopState {
         }
         let up_ended = pair.up.open().is_some_and(|up| up.ended);
         if up_ended && pair.has_sent_all() && !pair.down.stream.wants_write() {
+            pair.down.finish(&mut self.tls);
+            one_ended = true;
+        }
+        let is_rejected = pair.login.as_ref().is_some_and(|gate| gate.is_closing());
+        if is_rejected && pair.in_flight.is_empty() && pair.has_sent_all() {
             pair.down.finish(&mut self.tls);
             one_ended = true;
         }

@@ -12,6 +12,7 @@ use super::admission::Admission;
 use super::events::{ListenerTarget, LoopEvent, PairId};
 use super::filter_pool::FilterPool;
 use super::iteration::IterationLimits;
+use super::login_pool::LoginPool;
 use super::memory::Memory;
 use super::pair::ConnectionPair;
 use super::pipe::PipePool;
@@ -35,6 +36,8 @@ pub(crate) struct LoopShared {
     pub(crate) memory: Arc<Memory>,
     /// Filter threads; `None` if there are no filters.
     pub(crate) pool: Option<Arc<FilterPool>>,
+    /// Login threads; `None` if no cluster has logins.
+    pub(crate) logins: Option<LoginPool>,
 }
 
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use weir_identity::Principal;
 use weir_net::stream::{SendQueue, SocketStream, TlsBuffers};
 
 use super::events::{Candidate, ConnectionInfo};
@@ -12,6 +13,7 @@ use super::pipe::SplicePipe;
 use super::{ListenerTarget, PairId};
 use crate::config::HostPort;
 use crate::filter::Direction;
+use crate::login::LoginGate;
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream, Unfinished};
 
@@ -195,6 +197,8 @@ pub(super) struct ConnectionPair {
     pub(super) responses: ResponseStream,
     pub(super) in_flight: InFlightRequests,
     pub(super) software: Option<Box<str>>,
+    /// Login at the proxy, if the cluster has one.
+    pub(super) login: Option<Box<LoginGate>>,
     /// Number of requests so far.
     pub(super) counted: u64,
     pub(super) request_bytes: u64,
@@ -234,6 +238,7 @@ impl ConnectionPair {
             responses: ResponseStream::default(),
             in_flight: InFlightRequests::default(),
             software: None,
+            login: None,
             counted: 0,
             request_bytes: 0,
             response_bytes: 0,
@@ -300,6 +305,14 @@ impl ConnectionPair {
             + self.in_flight.own_bytes()
     }
 
+    /// Returns the owner of the connection, if it has logged in at the proxy.
+    pub(super) fn principal(&self) -> Option<&Principal> {
+        self.login
+            .as_ref()?
+            .principal()
+            .map(|principal| &**principal)
+    }
+
     pub(super) fn info(&self, now_ms: u64) -> ConnectionInfo {
         let state = match &self.up {
             Upstream::None => "waiting",
@@ -310,6 +323,7 @@ impl ConnectionPair {
             cluster: self.cluster.config.name.clone(),
             client: self.peer.to_string(),
             software: self.software.as_deref().map(str::to_owned),
+            principal: self.principal().map(Principal::to_string),
             broker: self.broker.map(|broker| broker.to_string()),
             node_id: match self.target {
                 ListenerTarget::Bootstrap => None,

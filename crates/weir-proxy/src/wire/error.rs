@@ -14,6 +14,9 @@ pub(crate) enum StreamError {
         name: &'static str,
         version: i16,
     },
+    /// A request that is not allowed before a login, or after it has expired.
+    #[error("client: API key {key} without a valid login")]
+    NotLoggedIn { key: i16 },
     /// A request header that is longer than any valid header.
     #[error("client: {0} bytes of request header, at most {HEADER_BYTES_MAX} are accepted")]
     HeaderTooLong(usize),

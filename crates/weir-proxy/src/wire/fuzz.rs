@@ -91,6 +91,7 @@ pub fn request(data: &[u8]) {
             limits: &limits(),
             in_flight: &mut in_flight,
             software: &mut None,
+            login: None,
             requests: &mut 0,
             requests_until: u64::MAX,
             filtering: FilterStage {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::api_counters::LoopApis;
 use crate::filter::RejectedPartitions;
+use crate::versions::SASL_HANDSHAKE;
 
 #[derive(Debug)]
 pub(crate) struct InFlightRequest {
@@ -34,6 +35,18 @@ impl ResponseSource {
             Self::Broker | Self::TopicNames | Self::Token => 0,
             Self::Merged(rejected) => rejected.buffered_bytes(),
             Self::Ready(frame) => frame.len(),
+        }
+    }
+}
+
+impl InFlightRequest {
+    /// Returns the entry of a response of the proxy that comes later than its request.
+    pub(crate) fn ready(frame: Vec<u8>) -> Self {
+        Self {
+            correlation_id: 0,
+            key: SASL_HANDSHAKE,
+            version: 0,
+            response: ResponseSource::Ready(frame.into()),
         }
     }
 }

@@ -9,9 +9,10 @@ use super::headers::{self, HeaderPeek, REQUEST_PEEK_BYTES};
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::sasl::SaslState;
 use super::segments::Segments;
-use super::{StreamError, api_versions, frame_total};
+use super::{StreamError, api_versions, frame_total, login};
 use crate::config::ProxyLimits;
 use crate::filter::Direction;
+use crate::login::LoginGate;
 use crate::versions::{
     self, API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE, SupportedVersions,
 };
@@ -27,6 +28,8 @@ pub(crate) struct RequestContext<'a> {
     /// Number of requests at which the rest of the input is stored for the next iteration.
     pub(crate) requests_until: u64,
     pub(crate) filtering: FilterStage<'a>,
+    /// Login at the proxy; `None` if clients log in at the broker or not at all.
+    pub(crate) login: Option<&'a mut LoginGate>,
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +88,8 @@ impl RequestStream {
             }
             let is_full = context.in_flight.is_full(context.limits.in_flight_requests);
             let is_enough = *context.requests >= context.requests_until;
-            if is_full || is_enough || context.filtering.delayed.is_some() {
+            let is_paused = context.login.as_ref().is_some_and(|gate| gate.pauses());
+            if is_full || is_enough || is_paused || context.filtering.delayed.is_some() {
                 self.backlog.extend_from_slice(&input[at..]);
                 return Ok(());
             }
@@ -205,6 +209,9 @@ fn classify(
     asked: bool,
     context: &mut RequestContext<'_>,
 ) -> Result<HeaderPeek<(FrameAction, usize)>, StreamError> {
+    if let Some(found) = login::classify(frame, context)? {
+        return Ok(found);
+    }
     let limit = context.limits.request_bytes;
     if *sasl != SaslState::None {
         match sasl.next(frame, limit)? {
@@ -326,7 +333,7 @@ fn look_up(
 }
 
 /// Counts a request, and adds it to those in flight if a response will come.
-fn enter(
+pub(super) fn enter(
     context: &mut RequestContext<'_>,
     (key, version, correlation_id): (i16, i16, i32),
     response: Option<ResponseSource>,

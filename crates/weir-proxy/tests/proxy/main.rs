@@ -12,6 +12,7 @@ mod filters;
 mod foreign;
 mod hostile;
 mod hostile_frames;
+mod logins;
 mod sasl;
 mod support;
 mod tls;

@@ -8,7 +8,7 @@ use weir_lab::{KAFKA_VERSION, KafkaTools};
 use super::support::*;
 
 /// Runs a tool to its end and returns its output.
-fn tool(class: &str, args: &[&str]) -> String {
+pub(crate) fn tool(class: &str, args: &[&str]) -> String {
     static TOOLS: OnceLock<KafkaTools> = OnceLock::new();
     let tools = TOOLS.get_or_init(|| {
         KafkaTools::find(KAFKA_VERSION, &mut |_| (), &AtomicBool::new(false)).expect("tools")

@@ -5,6 +5,8 @@ use weir_security::TokenError;
 
 use weir_wire::{EncodeError, WireError};
 
+use crate::random::NoRandom;
+
 /// Reason why a broker or this client rejected a login.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe variants and fields
@@ -49,8 +51,8 @@ pub enum LoginError {
     Wire(#[from] WireError),
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    #[error("the system has no random numbers for the login")]
-    Random,
+    #[error(transparent)]
+    Random(#[from] NoRandom),
 }
 
 impl LoginError {
@@ -66,7 +68,7 @@ impl LoginError {
             | Self::UnexpectedData { .. }
             | Self::Code { .. }
             | Self::Encode(_) => true,
-            Self::Token { .. } | Self::Wire(_) | Self::Random => false,
+            Self::Token { .. } | Self::Wire(_) | Self::Random(_) => false,
         }
     }
 }

@@ -1,8 +1,5 @@
 //! Messages of one mechanism, from the client's first to the server's last.
 
-use aws_lc_rs::rand;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use weir_security::Login;
 
 use super::error::{LoginError, peer_text};
@@ -36,7 +33,7 @@ impl SaslExchange {
         Self::new("PLAIN", first, ExchangeKind::Plain)
     }
 
-    /// Begins an exchange of SCRAM; `nonce` is from [`random_nonce`].
+    /// Begins an exchange of SCRAM; `nonce` is from [`random_nonce`](crate::random::random_nonce).
     pub fn scram(mechanism: &'static str, user: Arc<ScramUser>, nonce: String) -> Self {
         let scram = ScramExchange::new(user, nonce);
         let first = scram.first_message();
@@ -67,12 +64,12 @@ impl SaslExchange {
     }
 
     /// Returns the client's first message, once.
-    pub(super) fn take_first(&mut self) -> Vec<u8> {
+    pub(crate) fn take_first(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.first)
     }
 
     /// Returns the response to a message of the server, or `None` if the login is complete.
-    pub(super) fn respond(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, LoginError> {
+    pub(crate) fn respond(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, LoginError> {
         let mechanism = self.mechanism;
         match std::mem::replace(&mut self.kind, ExchangeKind::Complete) {
             ExchangeKind::Plain if message.is_empty() => Ok(None),
@@ -140,18 +137,12 @@ fn token_error(message: &[u8]) -> String {
     peer_text(&text)
 }
 
-/// Returns a random nonce for SCRAM.
-pub fn random_nonce() -> Result<String, LoginError> {
-    let mut bytes = [0; 24];
-    rand::fill(&mut bytes).map_err(|_| LoginError::Random)?;
-    Ok(STANDARD.encode(bytes))
-}
-
 const ERROR_BYTES_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::random_nonce;
     use weir_security::{ScramHash, Secret};
 
     fn login() -> Login {

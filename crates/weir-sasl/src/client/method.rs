@@ -6,8 +6,9 @@ use thiserror::Error;
 use weir_security::{AwsCredentialSource, Login, SaslSettings, ScramHash, TokenError, TokenSource};
 
 use super::error::LoginError;
-use super::exchange::{SaslExchange, random_nonce};
+use super::exchange::SaslExchange;
 use super::scram::ScramUser;
+use crate::random::random_nonce;
 
 /// Mechanism and credentials. Clones share the keys of SCRAM and the tokens.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ mod scram;
 mod session;
 
 pub use error::{LoginError, ScramError};
-pub use exchange::{SaslExchange, random_nonce};
+pub use exchange::SaslExchange;
 pub use login::{LoginDialogue, LoginProgress};
 pub use method::{LoginMethod, UnusableLogin};
 pub use scram::ScramUser;

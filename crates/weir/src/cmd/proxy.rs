@@ -1,8 +1,9 @@
-//! `weir proxy`: the commands `run`, `check` and `explain`.
+//! `weir proxy`: the commands `run`, `check`, `explain` and `user`.
 
 mod check;
 mod config;
 mod explain;
+mod user;
 
 use std::path::PathBuf;
 
@@ -43,6 +44,12 @@ pub(crate) enum ProxyCommand {
         kafka-acls.sh --bootstrap-server localhost:9092 --list > acls.txt\n  \
         weir proxy explain --acls acls.txt --principal User:alice --operation read --topic orders")]
     Explain(explain::ProxyExplainArgs),
+    /// Change the file with the users of a proxy
+    #[command(
+        subcommand,
+        after_help = "Example:\n  weir proxy user set alice --file users < password.txt"
+    )]
+    User(user::UserCommand),
 }
 
 #[derive(Debug, Args)]
@@ -61,6 +68,7 @@ pub(crate) fn run(command: ProxyCommand) -> Result<Exit, Failure> {
         ProxyCommand::Run(args) => serve(&args),
         ProxyCommand::Check(args) => check::run(&args),
         ProxyCommand::Explain(args) => explain::run(&args),
+        ProxyCommand::User(command) => user::run(&command),
     }
 }
 

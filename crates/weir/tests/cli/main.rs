@@ -4,6 +4,7 @@ mod access;
 mod gateway;
 mod proxy;
 mod proxy_explain;
+mod proxy_user;
 mod quick_start;
 mod registry;
 mod sessions;

@@ -56,6 +56,7 @@ impl Run {
             limits: &self.limits,
             in_flight: &mut self.in_flight,
             software: &mut self.software,
+            login: None,
             requests: &mut self.requests,
             requests_until: self.requests_until,
             filtering: FilterStage {

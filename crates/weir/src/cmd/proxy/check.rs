@@ -47,6 +47,7 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
             "broker_ports": cluster.broker_ports.to_string(),
             "advertised_host": cluster.advertised_host,
             "filters": cluster.describe_filters(),
+            "logins": cluster.describe_logins(),
             "tls": cluster.tls.is_some(),
             "certificate_ends_unix_s": certificate_end(cluster),
             "upstream_tls": cluster.upstream_tls.is_some(),
@@ -83,6 +84,9 @@ fn print(config: &ProxyConfig) {
             &format_args!("{}, one per broker", cluster.broker_ports),
         );
         row("advertised host", &cluster.advertised_host);
+        if let Some(logins) = cluster.describe_logins() {
+            row("logins", &logins);
+        }
         for (id, address) in &cluster.brokers {
             println!("  broker {id:<8} {address}, always open");
         }

@@ -1,0 +1,91 @@
+//! Threads that check passwords, which takes too long for an event loop, and that reload files of
+//! users.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use weir_net::MailboxSender;
+use weir_net::PostError;
+use weir_security::Secret;
+
+use super::events::{LoopEvent, PairId};
+use crate::login::ClusterLogins;
+
+/// Passwords that wait for a thread.
+const QUEUE_MAX: usize = 1_024;
+const THREADS: usize = 2;
+/// Interval between looks at the files of users.
+const FILE_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum wait for a full event-loop inbox before the next attempt.
+const POST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A password to check.
+pub(crate) struct PasswordTask {
+    pub(crate) pair: PairId,
+    pub(crate) logins: Arc<ClusterLogins>,
+    pub(crate) user: String,
+    pub(crate) password: Secret,
+    pub(crate) reply: MailboxSender<LoopEvent>,
+}
+
+/// Sending end of the queue; the threads end after it is dropped.
+#[derive(Debug)]
+pub(crate) struct LoginPool {
+    tasks: Sender<PasswordTask>,
+}
+
+impl LoginPool {
+    /// Starts the threads, of which the first also reloads the users of these clusters.
+    pub(crate) fn start(
+        clusters: Vec<(String, Arc<ClusterLogins>)>,
+        stopped: &Receiver<()>,
+    ) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
+        let (tasks, queue) = bounded(QUEUE_MAX);
+        let mut threads = Vec::with_capacity(THREADS + 1);
+        for number in 0..THREADS {
+            let (queue, stopped) = (queue.clone(), stopped.clone());
+            let thread = std::thread::Builder::new().name(format!("weir-login-{number}"));
+            threads.push(thread.spawn(move || run(&queue, &stopped))?);
+        }
+        let stopped = stopped.clone();
+        let thread = std::thread::Builder::new().name("weir-users".to_owned());
+        threads.push(thread.spawn(move || watch(&clusters, &stopped))?);
+        Ok((Self { tasks }, threads))
+    }
+
+    /// Queues a password. Returns `false` if too many wait.
+    pub(crate) fn submit(&self, task: PasswordTask) -> bool {
+        let sent = self.tasks.try_send(task);
+        !matches!(
+            sent,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_))
+        )
+    }
+}
+
+fn run(queue: &Receiver<PasswordTask>, stopped: &Receiver<()>) {
+    loop {
+        let task = crossbeam_channel::select! {
+            recv(queue) -> task => task,
+            recv(stopped) -> _ => return,
+        };
+        let Ok(task) = task else { return };
+        let is_right = task.logins.check_password(&task.user, &task.password);
+        let mut event = LoopEvent::LoginChecked(task.pair, is_right);
+        // Without the event the connection would wait for its login deadline.
+        while let Err(PostError::Timeout(again)) = task.reply.post(event, POST_TIMEOUT) {
+            event = again;
+        }
+    }
+}
+
+fn watch(clusters: &[(String, Arc<ClusterLogins>)], stopped: &Receiver<()>) {
+    while stopped.recv_timeout(FILE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        for (name, logins) in clusters {
+            logins.reload(name, false);
+        }
+    }
+}

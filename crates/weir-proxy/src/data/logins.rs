@@ -1,0 +1,112 @@
+//! Logins of pairs: passwords that are checked elsewhere, delayed failures, deadlines.
+
+use super::login_pool::PasswordTask;
+use super::loop_state::{LoopState, PairCloseReason};
+use super::pair::ConnectionPair;
+use crate::wire::InFlightRequest;
+
+impl LoopState {
+    /// Hands a password to the login threads, and sets the timer of a failed login.
+    pub(super) fn after_requests(
+        &mut self,
+        pair: &mut ConnectionPair,
+    ) -> Result<(), PairCloseReason> {
+        let Some(gate) = &mut pair.login else {
+            return Ok(());
+        };
+        let mut response = None;
+        if let Some((user, password)) = gate.take_task() {
+            let task = PasswordTask {
+                pair: pair.id,
+                logins: gate.logins().clone(),
+                user,
+                password,
+                reply: self.sender.clone(),
+            };
+            let is_queued = self
+                .shared
+                .logins
+                .as_ref()
+                .is_some_and(|pool| pool.submit(task));
+            if !is_queued {
+                response = gate.overloaded();
+            }
+        }
+        self.respond(pair, response)
+    }
+
+    /// Continues a login with the result of a check.
+    pub(super) fn login_checked(
+        &mut self,
+        pair: &mut ConnectionPair,
+        is_right: bool,
+    ) -> Result<(), PairCloseReason> {
+        let now_ms = self.now_ms();
+        let response = pair.login.as_mut().and_then(|gate| {
+            gate.set_now(now_ms);
+            gate.checked(is_right)
+        });
+        self.respond(pair, response)
+    }
+
+    /// Sends the response of a failed login whose delay is over. Returns the time of the next
+    /// check.
+    pub(super) fn check_login(
+        &mut self,
+        pair: &mut ConnectionPair,
+    ) -> Result<u64, PairCloseReason> {
+        let now_ms = self.now_ms();
+        let Some(gate) = &mut pair.login else {
+            return Ok(u64::MAX);
+        };
+        let response = gate.take_failure(now_ms);
+        let next_ms = gate.failure_ms().unwrap_or(u64::MAX);
+        let deadline_ms = gate.deadline_ms(pair.since_ms).unwrap_or(u64::MAX);
+        if now_ms >= deadline_ms && !gate.is_closing() {
+            return Err(PairCloseReason::Timeout("login timeout"));
+        }
+        self.respond(pair, response)?;
+        Ok(next_ms.min(deadline_ms.max(now_ms + 1)))
+    }
+
+    /// Reads and drops what a client sends after its login has failed, until it closes.
+    pub(super) fn discard_requests(
+        &mut self,
+        pair: &mut ConnectionPair,
+        budget: &mut u32,
+    ) -> Result<bool, PairCloseReason> {
+        if !pair.down.readable || pair.down.ended || *budget == 0 {
+            return Ok(false);
+        }
+        *budget -= 1;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let input = pair.down.stream.read(&mut buffer, &mut self.tls);
+        self.buffer = buffer;
+        let input = input.map_err(PairCloseReason::Client)?;
+        self.note_read(pair, input, true);
+        Ok(input.wire + input.plain > 0)
+    }
+
+    /// Adds a response of the proxy itself, and sends it unless others come before it.
+    fn respond(
+        &mut self,
+        pair: &mut ConnectionPair,
+        response: Option<Vec<u8>>,
+    ) -> Result<(), PairCloseReason> {
+        if let Some(at_ms) = pair.login.as_ref().and_then(|gate| gate.failure_ms()) {
+            // What the client has sent after it is not needed.
+            pair.requests.take_backlog();
+            self.arm(pair, at_ms);
+        }
+        let Some(frame) = response else {
+            return Ok(());
+        };
+        pair.in_flight.push(InFlightRequest::ready(frame));
+        self.segments.clear();
+        if pair.fetch.delayed.is_none() {
+            pair.responses
+                .push_ready(&mut pair.in_flight, &mut self.segments);
+        }
+        self.send_down(pair, &[])
+    }
+}

@@ -1,0 +1,246 @@
+//! State of a cluster's logins that all event loops share.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use weir_net::lock;
+use weir_net::tls::FileWatcher;
+use weir_sasl::random::{NoRandom, random_bytes};
+use weir_sasl::server::{Mechanism, PasswordCache};
+use weir_sasl::users::{Users, UsersError};
+use weir_security::Secret;
+
+use super::rejection_limiter::RejectionLimiter;
+
+/// Longest file of users, in bytes.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Permission bits that a file of users must not have: its keys allow guessing passwords.
+const FORBIDDEN_MODE: u32 = 0o027;
+/// Names of the mechanisms in metrics; the last one stands for all that are not offered.
+const MECHANISMS: [&str; 4] = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "other"];
+
+/// Result of a login in metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoginOutcome {
+    Accepted,
+    Failed,
+    /// Failed at once, because of earlier failures of the address.
+    Limited,
+}
+
+impl LoginOutcome {
+    pub(crate) const ALL: [Self; 3] = [Self::Accepted, Self::Failed, Self::Limited];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Failed => "failed",
+            Self::Limited => "limited",
+        }
+    }
+}
+
+/// Limits of a cluster's logins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LoginLimits {
+    /// Time after which clients must log in again.
+    pub(crate) session_ms: Option<u64>,
+    pub(crate) failed_delay_ms: u64,
+    pub(crate) timeout_ms: u64,
+}
+
+/// File of users that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UserStoreError {
+    #[error("{path}: {error}")]
+    Read { path: String, error: io::Error },
+    #[error("{path}: more than {FILE_BYTES_MAX} bytes")]
+    Size { path: String },
+    #[error("{path}: mode {mode:03o} lets other users read or change the file: set it to 600")]
+    Mode { path: String, mode: u32 },
+    #[error("{path}, {error}")]
+    Users { path: String, error: UsersError },
+    #[error(transparent)]
+    Random(#[from] NoRandom),
+}
+
+/// Mechanisms, users, limits and counters of a cluster.
+#[derive(Debug)]
+pub(crate) struct ClusterLogins {
+    pub(crate) mechanisms: Vec<Mechanism>,
+    pub(crate) limits: LoginLimits,
+    users: Mutex<Arc<Users>>,
+    file: UserPath,
+    passwords: Mutex<PasswordCache>,
+    limiter: Mutex<RejectionLimiter>,
+    started: Instant,
+    counts: [[AtomicU64; LoginOutcome::ALL.len()]; MECHANISMS.len()],
+    expired: AtomicU64,
+}
+
+#[derive(Debug)]
+struct UserPath {
+    path: PathBuf,
+    watcher: FileWatcher,
+    /// Key of the salts of unknown users.
+    decoy_secret: DecoySecret,
+}
+
+/// Random bytes that are not printed.
+struct DecoySecret([u8; 32]);
+
+impl std::fmt::Debug for DecoySecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl UserPath {
+    fn read(&self) -> Result<Users, UserStoreError> {
+        let path = || self.path.display().to_string();
+        let (text, mode) = read(&self.path).map_err(|error| UserStoreError::Read {
+            path: path(),
+            error,
+        })?;
+        if mode & FORBIDDEN_MODE != 0 {
+            return Err(UserStoreError::Mode { path: path(), mode });
+        }
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(UserStoreError::Size { path: path() });
+        }
+        Users::parse(&text, &self.decoy_secret.0).map_err(|error| UserStoreError::Users {
+            path: path(),
+            error,
+        })
+    }
+}
+
+fn read(path: &Path) -> io::Result<(String, u32)> {
+    let file = File::open(path)?;
+    let mode = file.metadata()?.mode() & 0o777;
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    Ok((text, mode))
+}
+
+impl ClusterLogins {
+    /// Reads the users.
+    pub(super) fn open(
+        mechanisms: Vec<Mechanism>,
+        path: PathBuf,
+        limits: LoginLimits,
+    ) -> Result<Self, UserStoreError> {
+        let file = UserPath {
+            watcher: FileWatcher::new([path.clone()]),
+            path,
+            decoy_secret: DecoySecret(random_bytes()?),
+        };
+        Ok(Self {
+            mechanisms,
+            limits,
+            users: Mutex::new(Arc::new(file.read()?)),
+            file,
+            passwords: Mutex::new(PasswordCache::new(&random_bytes::<32>()?)),
+            limiter: Mutex::default(),
+            started: Instant::now(),
+            counts: Default::default(),
+            expired: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns the current users.
+    pub(crate) fn users(&self) -> Arc<Users> {
+        Arc::clone(&lock(&self.users))
+    }
+
+    /// Returns a text for people: mechanisms and number of users.
+    pub(crate) fn describe(&self) -> String {
+        let names: Vec<_> = self.mechanisms.iter().map(|one| one.name()).collect();
+        format!("{}, {} users", names.join(", "), self.users().len())
+    }
+
+    /// Reads the users again if the file has changed, or in any case with `always`. After an error
+    /// the current ones stay.
+    pub(crate) fn reload(&self, cluster: &str, always: bool) {
+        let read = || match self.file.read() {
+            Ok(users) => {
+                tracing::info!(cluster, users = users.len(), "file of users read");
+                *lock(&self.users) = Arc::new(users);
+            }
+            Err(error) => {
+                let message = "reading the file of users failed, kept the users";
+                tracing::error!(cluster, %error, "{message}");
+            }
+        };
+        match always {
+            true => self.file.watcher.run_now(read),
+            false => self.file.watcher.if_changed(read),
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    /// Returns `true` if the password was right a short time ago.
+    pub(super) fn knows_password(&self, user: &str, password: &Secret) -> bool {
+        let (users, now_ms) = (self.users(), self.now_ms());
+        lock(&self.passwords).contains(&users, user, password, now_ms)
+    }
+
+    /// Returns `true` if the user has this password. Takes milliseconds.
+    pub(crate) fn check_password(&self, user: &str, password: &Secret) -> bool {
+        let users = self.users();
+        let is_right = users.has_password(user, password);
+        if is_right {
+            lock(&self.passwords).insert(&users, user, password, self.now_ms());
+        }
+        is_right
+    }
+
+    /// Returns `true` if the address may try a login.
+    pub(super) fn admits(&self, address: IpAddr) -> bool {
+        lock(&self.limiter).admits(address, self.now_ms())
+    }
+
+    /// Counts the end of a login.
+    pub(super) fn count(
+        &self,
+        mechanism: Option<Mechanism>,
+        outcome: LoginOutcome,
+        address: IpAddr,
+    ) {
+        // Attempts that are not admitted do not extend the wait.
+        if outcome == LoginOutcome::Failed {
+            lock(&self.limiter).count(address, self.now_ms());
+        }
+        let name = mechanism.map_or("other", Mechanism::name);
+        let row = MECHANISMS.iter().position(|known| *known == name);
+        let row = row.unwrap_or(MECHANISMS.len() - 1);
+        self.counts[row][outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_expired(&self) {
+        self.expired.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of connections closed because their login had expired.
+    pub(crate) fn expired(&self) -> u64 {
+        self.expired.load(Ordering::Relaxed)
+    }
+
+    /// Returns mechanism, outcome and number of all logins.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, LoginOutcome, u64)> {
+        let rows = MECHANISMS.iter().zip(&self.counts);
+        rows.flat_map(|(mechanism, row)| {
+            let outcomes = LoginOutcome::ALL.into_iter().zip(row);
+            outcomes.map(|(outcome, count)| (*mechanism, outcome, count.load(Ordering::Relaxed)))
+        })
+    }
+}

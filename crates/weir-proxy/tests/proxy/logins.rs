@@ -1,0 +1,328 @@
+//! Logins that end at the proxy, with real clients and a broker that has none.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use bytes::Bytes;
+use kafka_protocol::messages::{
+    ApiVersionsRequest, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
+};
+use kafka_protocol::protocol::StrBytes;
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, Producer};
+use weir_sasl::users::{Credential, ITERATIONS_MIN, UserFile};
+use weir_security::{ScramHash, Secret};
+
+use super::foreign::{aiokafka_driver, run_driver_with};
+use super::support::*;
+use super::tools::tool;
+
+const MECHANISMS: [&str; 3] = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
+
+/// A file of users in a directory of its own.
+struct UserStore {
+    dir: tempfile::TempDir,
+    users: UserFile,
+}
+
+impl UserStore {
+    fn new() -> Self {
+        let mut store = Self {
+            dir: tempfile::tempdir().expect("a directory"),
+            users: UserFile::default(),
+        };
+        store.set(PASSWORD);
+        store
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("users")
+    }
+
+    fn set(&mut self, password: &str) {
+        for (hash, salt) in [(ScramHash::Sha256, 1), (ScramHash::Sha512, 2)] {
+            let password = Secret::new(password);
+            let credential = Credential::derive(hash, &password, vec![salt; 16], ITERATIONS_MIN);
+            self.users.set(USER, hash, &credential).expect("valid");
+        }
+        let new = self.dir.path().join("new");
+        std::fs::write(&new, self.users.to_string()).expect("writes");
+        let mode = PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&new, mode).expect("sets the mode");
+        std::fs::rename(&new, self.path()).expect("renames");
+    }
+
+    /// Starts a proxy with these users and more keys of the table.
+    fn proxy(&self, keys: &str) -> TestProxy {
+        let users = self.path();
+        proxy(&format!(
+            "[cluster.identity]\nmechanisms = {MECHANISMS:?}\nusers = {users:?}\n\
+             allow_plain_text = true\n{keys}\n"
+        ))
+    }
+}
+
+fn secured_client(proxy: &TestProxy, mechanism: &str) -> ClientConfig {
+    let mut config = client_config(&proxy.bootstrap());
+    config
+        .set("security.protocol", "sasl_plaintext")
+        .set("sasl.mechanism", mechanism)
+        .set("sasl.username", USER)
+        .set("sasl.password", PASSWORD);
+    config
+}
+
+fn logins(proxy: &TestProxy, mechanism: &str, outcome: &str) -> u64 {
+    proxy.metric(&format!(
+        "weir_proxy_logins_total{{cluster=\"default\",mechanism=\"{mechanism}\",outcome=\"{outcome}\"}}"
+    ))
+}
+
+fn mechanism(name: &str) -> SaslHandshakeRequest {
+    SaslHandshakeRequest::default().with_mechanism(StrBytes::from_string(name.to_owned()))
+}
+
+/// Sends user and password.
+fn plain(raw: &mut Raw, password: &str) -> SaslAuthenticateResponse {
+    assert_eq!(raw.exchange(1, &mechanism("PLAIN")).error_code, 0);
+    let token = Bytes::from(format!("\0{USER}\0{password}"));
+    raw.exchange(
+        1,
+        &SaslAuthenticateRequest::default().with_auth_bytes(token),
+    )
+}
+
+#[test]
+fn users_of_the_file_log_in_with_each_mechanism() {
+    let store = UserStore::new();
+    let proxy = store.proxy("");
+    for name in MECHANISMS {
+        let topic = topic(&shared().lab.bootstrap(), "login", 2, 1);
+        let client_config = secured_client(&proxy, name);
+        let values = numbered("login", 100);
+        produce(&client_config, &topic, &values);
+        assert_eq!(consume_with(client_config, &topic, 100), values);
+        assert!(logins(&proxy, name, "accepted") >= 2, "{name}");
+        assert_eq!(logins(&proxy, name, "failed"), 0, "{name}");
+    }
+    let mut raw = Raw::connect(proxy.address);
+    assert_eq!(plain(&mut raw, PASSWORD).session_lifetime_ms, 0);
+    let page = proxy.page("/connections");
+    assert!(page.contains("\"principal\":\"User:tester\""), "{page}");
+    // The APIs of the brokers' own logins are not offered.
+    let versions = raw.exchange(2, &ApiVersionsRequest::default());
+    let offered = |key| versions.api_keys.iter().any(|api| api.api_key == key);
+    assert!(offered(17) && offered(36) && !offered(38) && !offered(51));
+}
+
+#[test]
+fn aiokafka_logs_in_with_scram() {
+    let store = UserStore::new();
+    let proxy = store.proxy("");
+    let topic = topic(&shared().lab.bootstrap(), "login", 2, 1);
+    let client_config = serde_json::json!({
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": USER,
+        "sasl_plain_password": PASSWORD,
+    });
+    let driver = aiokafka_driver();
+    run_driver_with(driver, &proxy, &topic, &[&client_config.to_string()]);
+}
+
+/// Kafka's Java client begins again at 85 to 95 % of a session.
+#[test]
+fn java_client_repeats_its_login_under_load() {
+    let store = UserStore::new();
+    let proxy = store.proxy("session_ms = 2000");
+    let config = store.dir.path().join("client.properties");
+    let module = "org.apache.kafka.common.security.scram.ScramLoginModule";
+    let text = format!(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n\
+         sasl.jaas.config={module} required username=\"{USER}\" password=\"{PASSWORD}\";\n"
+    );
+    std::fs::write(&config, text).expect("writes");
+    let (config, to, name) = (
+        config.display().to_string(),
+        proxy.bootstrap(),
+        unique("java"),
+    );
+    let create = ["--create", "--topic", &name, "--partitions", "1"];
+    let at = ["--bootstrap-server", &to, "--command-config", &config];
+    tool("TopicCommand", &[&at[..], &create].concat());
+    let before = logins(&proxy, "SCRAM-SHA-512", "accepted");
+    let made = [
+        "--topic",
+        &name,
+        "--max-messages",
+        "2000",
+        "--throughput",
+        "250",
+    ];
+    let at = ["--bootstrap-server", &to, "--command-config", &config];
+    let output_text = tool("VerifiableProducer", &[&at[..], &made].concat());
+    assert!(output_text.contains("\"acked\":2000"), "{output_text}");
+    // Eight seconds on a bootstrap and a broker connection.
+    let count = logins(&proxy, "SCRAM-SHA-512", "accepted") - before;
+    assert!(count >= 5, "{count}");
+    assert_eq!(
+        proxy.metric("weir_proxy_sessions_expired_total{cluster=\"default\"}"),
+        0
+    );
+}
+
+#[test]
+fn librdkafka_repeats_its_login_under_load() {
+    let store = UserStore::new();
+    let proxy = store.proxy("session_ms = 2000");
+    let topic = topic(&shared().lab.bootstrap(), "login", 1, 1);
+    let producer: BaseProducer = secured_client(&proxy, "PLAIN").create().expect("valid");
+    let mut count = 0;
+    await_that("five logins", || {
+        send_all(&producer, &topic, &numbered("under", 10));
+        count += 10;
+        producer.flush(TEST_TIMEOUT).expect("stored");
+        logins(&proxy, "PLAIN", "accepted") >= 5
+    });
+    let values = consume_with(secured_client(&proxy, "PLAIN"), &topic, count);
+    assert_eq!(values.len(), count);
+    assert_eq!(
+        proxy.metric("weir_proxy_sessions_expired_total{cluster=\"default\"}"),
+        0
+    );
+}
+
+#[test]
+fn failed_logins_get_the_errors_of_brokers() {
+    let store = UserStore::new();
+    let proxy = store.proxy("");
+    let mut raw = Raw::connect(proxy.address);
+    let begin = Instant::now();
+    let response = plain(&mut raw, "wrong");
+    assert_eq!(response.error_code, 58);
+    assert_eq!(
+        response.error_message.as_deref(),
+        Some("Authentication failed")
+    );
+    assert!(
+        begin.elapsed().as_millis() >= 100,
+        "the response is delayed"
+    );
+    assert!(raw.until_closed().is_empty());
+
+    let mut raw = Raw::connect(proxy.address);
+    let versions = raw.exchange(2, &ApiVersionsRequest::default());
+    assert_eq!(versions.error_code, 0, "before the login");
+    let response = raw.exchange(1, &mechanism("GSSAPI"));
+    let names: Vec<_> = response.mechanisms.iter().map(|it| it.as_str()).collect();
+    assert_eq!((response.error_code, names), (33, MECHANISMS.to_vec()));
+    assert!(raw.until_closed().is_empty());
+
+    // Without a login the connection is closed without a response, as by a broker.
+    for early in [
+        request(3, 1, 1, &0_i32.to_be_bytes()),
+        request(36, 1, 1, &[0; 4]),
+    ] {
+        let mut raw = Raw::connect(proxy.address);
+        raw.send(&early);
+        assert!(raw.until_closed().is_empty());
+    }
+    assert_eq!(logins(&proxy, "PLAIN", "failed"), 1);
+    assert_eq!(logins(&proxy, "other", "failed"), 2);
+    assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
+    proxy.await_metric("weir_proxy_connections", 0);
+}
+
+#[test]
+fn expired_login_closes_at_the_next_request() {
+    let store = UserStore::new();
+    let proxy = store.proxy("session_ms = 300");
+    let mut raw = Raw::connect(proxy.address);
+    assert_eq!(plain(&mut raw, PASSWORD).session_lifetime_ms, 300);
+    await_that("the end of the session", || {
+        raw.send(&request(18, 0, 1, &[]));
+        let mut size = [0; 4];
+        let read = std::io::Read::read(&mut raw.stream, &mut size);
+        let is_closed = !matches!(read, Ok(4));
+        if !is_closed {
+            let mut rest = vec![0; i32::from_be_bytes(size) as usize];
+            std::io::Read::read_exact(&mut raw.stream, &mut rest).expect("the rest");
+        }
+        is_closed
+    });
+    let metric = "weir_proxy_sessions_expired_total{cluster=\"default\"}";
+    proxy.await_metric(metric, 1);
+    // A second login in time continues the connection.
+    let mut raw = Raw::connect(proxy.address);
+    assert_eq!(plain(&mut raw, PASSWORD).error_code, 0);
+    assert_eq!(plain(&mut raw, PASSWORD).error_code, 0);
+    assert_eq!(
+        raw.exchange(1, &mechanism("PLAIN")).error_code,
+        34,
+        "too soon"
+    );
+}
+
+#[test]
+fn repeated_failures_of_an_address_are_limited() {
+    let store = UserStore::new();
+    let proxy = store.proxy("failed_delay_ms = 0");
+    await_that("a limited login", || {
+        let mut raw = Raw::connect(proxy.address);
+        assert_eq!(plain(&mut raw, "wrong").error_code, 58);
+        logins(&proxy, "PLAIN", "limited") > 0
+    });
+    assert!(logins(&proxy, "PLAIN", "failed") >= 10);
+    // The right password waits as well.
+    let mut raw = Raw::connect(proxy.address);
+    assert_eq!(plain(&mut raw, PASSWORD).error_code, 58);
+    await_that("the end of the limit", || {
+        let mut raw = Raw::connect(proxy.address);
+        plain(&mut raw, PASSWORD).error_code == 0
+    });
+}
+
+#[test]
+fn slow_and_excessive_logins_are_closed() {
+    let store = UserStore::new();
+    let proxy = store.proxy("login_timeout_ms = 1000");
+    let mut slow = Raw::connect(proxy.address);
+    assert_eq!(slow.exchange(1, &mechanism("SCRAM-SHA-256")).error_code, 0);
+    let mut large = Raw::connect(proxy.address);
+    large.send(&524_289_i32.to_be_bytes());
+    assert!(large.until_closed().is_empty());
+    let mut garbage = Raw::connect(proxy.address);
+    assert_eq!(
+        garbage.exchange(1, &mechanism("SCRAM-SHA-512")).error_code,
+        0
+    );
+    let token = SaslAuthenticateRequest::default().with_auth_bytes(Bytes::from(vec![0xff; 5_000]));
+    assert_eq!(garbage.exchange(2, &token).error_code, 58);
+    assert!(garbage.until_closed().is_empty());
+    assert!(slow.until_closed().is_empty());
+    assert_eq!(proxy.metric("weir_proxy_timeouts_total"), 1);
+    assert_eq!(proxy.metric("weir_proxy_broker_connections"), 0);
+}
+
+#[test]
+fn changed_file_of_users_is_read_again() {
+    let mut store = UserStore::new();
+    let proxy = store.proxy("");
+    let try_password = |password: &str| {
+        let mut raw = Raw::connect(proxy.address);
+        plain(&mut raw, password).error_code
+    };
+    assert_eq!(try_password(PASSWORD), 0);
+    store.set("other");
+    proxy.get().reload_certificates();
+    assert_eq!(
+        try_password(PASSWORD),
+        58,
+        "also from the cache of passwords"
+    );
+    assert_eq!(try_password("other"), 0);
+    // The proxy also looks at the file by itself.
+    store.set("third");
+    await_that("the new users", || try_password("third") == 0);
+}

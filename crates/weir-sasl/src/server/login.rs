@@ -1,0 +1,314 @@
+//! Order of the requests of one connection's logins, as in a broker: ApiVersions and a handshake,
+//! then tokens. A repeated login (KIP-368) begins with a handshake.
+
+use weir_wire::WireError;
+
+use super::requests::{self, API_VERSIONS, AUTHENTICATE, HANDSHAKE, LoginBody, ReplyTo};
+use super::scram::ScramServer;
+use super::{Check, FailureReason, Mechanism, Step, bearer, plain};
+use crate::users::Users;
+
+/// Text of all failed logins. The reason is for the log of the server only.
+const FAILED: &str = "Authentication failed";
+const LOGGED_IN: &str = "SaslAuthenticate request received after successful authentication";
+const UNSUPPORTED_MECHANISM: i16 = 33;
+const ILLEGAL_STATE: i16 = 34;
+const AUTHENTICATION_FAILED: i16 = 58;
+/// A login may be repeated after this time, in milliseconds.
+const INTERVAL_MIN_MS: u64 = 1_000;
+
+/// What a login needs from its server.
+#[derive(Debug, Clone, Copy)]
+pub struct LoginEnv<'a> {
+    /// Offered mechanisms.
+    pub mechanisms: &'a [Mechanism],
+    /// Users of PLAIN and SCRAM.
+    pub users: &'a Users,
+    /// New random text for SCRAM, printable and without a comma.
+    pub nonce: &'a str,
+    /// Current time in milliseconds.
+    pub now_ms: u64,
+}
+
+/// Whether a request is part of a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It is not, and is allowed.
+    Other,
+    /// It is: pass the whole frame to [`ServerLogin::request`].
+    Login,
+    /// It is not allowed now: a broker closes the connection.
+    Violation,
+}
+
+/// Result of a request or token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoginReply {
+    /// Response; the login continues.
+    Send(Vec<u8>),
+    /// The caller checks these credentials, then accepts or rejects.
+    Check(Check),
+    /// The client is this user; the caller accepts or rejects.
+    User(String),
+    /// The login failed. The response, if any, is sent after a delay, then the connection is
+    /// closed.
+    Failed {
+        /// Response.
+        frame: Option<Vec<u8>>,
+        /// Reason for metrics and logs.
+        reason: FailureReason,
+    },
+}
+
+/// Logins of one connection.
+#[derive(Debug)]
+pub struct ServerLogin {
+    state: State,
+    /// Mechanism and times of the last login.
+    session: Option<Session>,
+    mechanism: Option<Mechanism>,
+    is_raw: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Session {
+    mechanism: Mechanism,
+    has_lifetime: bool,
+    /// Begin of the last repeated login.
+    repeated_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// ApiVersions or a handshake.
+    Start,
+    /// A handshake; ApiVersions has been requested.
+    Handshake,
+    /// The first message of the mechanism.
+    First(Mechanism),
+    /// The last message of SCRAM.
+    Proof(Box<ScramServer>),
+    /// The acknowledgement of a rejected token.
+    Rejected,
+    /// A repeated login with another mechanism, which fails with its first message.
+    OtherMechanism,
+    /// The caller's decision; the response has this form and token.
+    Decision(ReplyTo, Vec<u8>),
+    LoggedIn,
+    Failed,
+}
+
+impl Default for ServerLogin {
+    fn default() -> Self {
+        Self {
+            state: State::Start,
+            session: None,
+            mechanism: None,
+            is_raw: false,
+        }
+    }
+}
+
+impl ServerLogin {
+    /// Returns `true` if the next frame is a token without a request header.
+    pub fn expects_raw_token(&self) -> bool {
+        self.is_raw
+            && matches!(
+                self.state,
+                State::First(_) | State::Proof(_) | State::Rejected
+            )
+    }
+
+    /// Returns `true` once a login was accepted and no repeated one is under way.
+    pub fn is_logged_in(&self) -> bool {
+        matches!(self.state, State::LoggedIn)
+    }
+
+    /// Returns `true` while the caller decides.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Decision(..))
+    }
+
+    /// Returns `true` after a failure.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.state, State::Failed)
+    }
+
+    /// Returns `true` if a login was accepted before, also while it is repeated.
+    pub fn is_repeated(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// Returns the mechanism of the current login.
+    pub fn mechanism(&self) -> Option<Mechanism> {
+        self.mechanism
+    }
+
+    /// Decides about a request with this API key. `is_supported` is `false` for an unsupported
+    /// version of ApiVersions, which clients repeat with an older one.
+    pub fn admit(&mut self, key: i16, is_supported: bool) -> Admission {
+        match (&self.state, key) {
+            (State::Failed | State::Decision(..), _) => Admission::Violation,
+            (_, HANDSHAKE | AUTHENTICATE) => Admission::Login,
+            (State::LoggedIn, _) => Admission::Other,
+            (State::Start, API_VERSIONS) => {
+                if is_supported {
+                    self.state = State::Handshake;
+                }
+                Admission::Other
+            }
+            _ => Admission::Violation,
+        }
+    }
+
+    /// Processes a whole request of a login, with its size prefix.
+    pub fn request(&mut self, frame: &[u8], env: &LoginEnv<'_>) -> Result<LoginReply, WireError> {
+        let Some(request) = requests::read(frame)? else {
+            return Ok(self.fail(None, FailureReason::Order));
+        };
+        Ok(match (request.body, request.to) {
+            (LoginBody::Handshake(name), ReplyTo::Handshake { correlation_id }) => {
+                self.handshake(name, correlation_id, requests::is_raw(frame), env)
+            }
+            (LoginBody::Authenticate(message), to) => self.authenticate(message, to, env),
+            (LoginBody::Handshake(_), _) => self.fail(None, FailureReason::Order),
+        })
+    }
+
+    /// Processes a token without a request header.
+    pub fn raw_token(&mut self, message: &[u8], env: &LoginEnv<'_>) -> LoginReply {
+        self.message(message, ReplyTo::Raw, env)
+    }
+
+    fn handshake(
+        &mut self,
+        name: &str,
+        correlation_id: i32,
+        is_raw: bool,
+        env: &LoginEnv<'_>,
+    ) -> LoginReply {
+        let to = ReplyTo::Handshake { correlation_id };
+        match &self.state {
+            State::Start | State::Handshake => {}
+            State::LoggedIn => {
+                if !self.may_repeat(env.now_ms) || is_raw {
+                    // As a broker, which keeps the connection open.
+                    let frame = requests::handshake(correlation_id, ILLEGAL_STATE, &[]);
+                    return LoginReply::Send(frame);
+                }
+            }
+            _ => {
+                let frame = requests::error(to, ILLEGAL_STATE, "");
+                return self.fail(frame, FailureReason::Order);
+            }
+        }
+        let names: Vec<_> = env.mechanisms.iter().map(|one| one.name()).collect();
+        let offered = Mechanism::find(name).filter(|one| env.mechanisms.contains(one));
+        let Some(mechanism) = offered else {
+            let frame = requests::handshake(correlation_id, UNSUPPORTED_MECHANISM, &names);
+            return self.fail(Some(frame), FailureReason::Mechanism);
+        };
+        let is_other = self.session.is_some_and(|last| last.mechanism != mechanism);
+        if let Some(session) = &mut self.session {
+            session.repeated_ms = Some(env.now_ms);
+        }
+        self.mechanism = Some(mechanism);
+        self.is_raw = is_raw;
+        self.state = match is_other {
+            true => State::OtherMechanism,
+            false => State::First(mechanism),
+        };
+        LoginReply::Send(requests::handshake(correlation_id, 0, &names))
+    }
+
+    fn may_repeat(&self, now_ms: u64) -> bool {
+        self.session.is_some_and(|session| {
+            let last_ms = session.repeated_ms;
+            let is_late = last_ms.is_none_or(|at_ms| now_ms >= at_ms + INTERVAL_MIN_MS);
+            session.has_lifetime && is_late
+        })
+    }
+
+    fn authenticate(&mut self, message: &[u8], to: ReplyTo, env: &LoginEnv<'_>) -> LoginReply {
+        match &self.state {
+            State::LoggedIn => {
+                let frame = requests::error(to, ILLEGAL_STATE, LOGGED_IN);
+                LoginReply::Send(frame.unwrap_or_default())
+            }
+            State::Start | State::Handshake => self.fail(None, FailureReason::Order),
+            _ if self.is_raw => self.fail(None, FailureReason::Order),
+            _ => self.message(message, to, env),
+        }
+    }
+
+    fn message(&mut self, message: &[u8], to: ReplyTo, env: &LoginEnv<'_>) -> LoginReply {
+        let step = match std::mem::replace(&mut self.state, State::Failed) {
+            State::First(Mechanism::Plain) => plain::respond(message),
+            State::First(Mechanism::OAuthBearer) => bearer::respond(message),
+            State::First(Mechanism::Scram(hash)) => {
+                match ScramServer::begin(hash, message, env.users, env.nonce) {
+                    Some((scram, challenge)) => {
+                        self.state = State::Proof(Box::new(scram));
+                        Step::Challenge(challenge)
+                    }
+                    None => Step::Failed(FailureReason::Malformed),
+                }
+            }
+            State::Proof(scram) => scram.finish(message),
+            State::Rejected => Step::Failed(FailureReason::Credentials),
+            State::OtherMechanism => Step::Failed(FailureReason::Changed),
+            _ => Step::Failed(FailureReason::Order),
+        };
+        match step {
+            Step::Challenge(challenge) => LoginReply::Send(requests::token(to, &challenge, 0)),
+            Step::Check(check) => {
+                self.state = State::Decision(to, Vec::new());
+                LoginReply::Check(check)
+            }
+            Step::User(user, last) => {
+                self.state = State::Decision(to, last);
+                LoginReply::User(user)
+            }
+            Step::Failed(reason) => {
+                self.fail(requests::error(to, AUTHENTICATION_FAILED, FAILED), reason)
+            }
+        }
+    }
+
+    /// Accepts the login; it must be repeated within `lifetime_ms`, or never. Returns the response.
+    pub fn accept(&mut self, lifetime_ms: Option<u64>) -> Vec<u8> {
+        let State::Decision(to, last) = std::mem::replace(&mut self.state, State::LoggedIn) else {
+            return Vec::new();
+        };
+        if let Some(mechanism) = self.mechanism {
+            self.session = Some(Session {
+                mechanism,
+                has_lifetime: lifetime_ms.is_some(),
+                repeated_ms: self.session.and_then(|session| session.repeated_ms),
+            });
+        }
+        // A broker sends at least 1, because 0 stands for none.
+        let lifetime_ms = lifetime_ms.map_or(0, |ms| i64::try_from(ms.max(1)).unwrap_or(i64::MAX));
+        requests::token(to, &last, lifetime_ms)
+    }
+
+    /// Rejects the login: with a response at once that the client acknowledges, or as failed.
+    pub fn reject(&mut self, reason: FailureReason) -> LoginReply {
+        let State::Decision(to, _) = std::mem::replace(&mut self.state, State::Failed) else {
+            return self.fail(None, FailureReason::Order);
+        };
+        if self.mechanism == Some(Mechanism::OAuthBearer) {
+            self.state = State::Rejected;
+            return LoginReply::Send(requests::token(to, bearer::REJECTION, 0));
+        }
+        self.fail(requests::error(to, AUTHENTICATION_FAILED, FAILED), reason)
+    }
+
+    fn fail(&mut self, frame: Option<Vec<u8>>, reason: FailureReason) -> LoginReply {
+        self.state = State::Failed;
+        LoginReply::Failed { frame, reason }
+    }
+}
+
+#[cfg(test)]
+mod tests;
