@@ -18,6 +18,7 @@ use weir_net::watchdog::Vitals;
 
 use crate::counters::{LoopMetrics, MetricRow, ProxyValues, TlsValues};
 use crate::data::LoopShared;
+use crate::versions;
 
 #[derive(Debug, Clone)]
 pub(crate) struct MetricSources {
@@ -51,6 +52,7 @@ impl Collector for MetricSources {
             counters.encode("proxy", &mut encoder)?;
         }
         apis::encode(&self.shared, &mut encoder)?;
+        self.encode_decisions(&mut encoder)?;
         let mut family = encoder.encode_descriptor(
             "weir_proxy_broker_up",
             "1 if the broker responded to the last probe, else 0.",
@@ -105,6 +107,37 @@ impl MetricSources {
         for (cluster, logins) in &logins {
             let labels = [("cluster", cluster.as_str())];
             ConstCounter::new(logins.expired()).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the decisions of access rules, if there are rules.
+    fn encode_decisions(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let clusters = self.shared.clusters.iter();
+        let ruled =
+            clusters.filter_map(|one| Some((&one.config.name, one.config.access.as_ref()?)));
+        let mut ruled = ruled.peekable();
+        if ruled.peek().is_none() {
+            return Ok(());
+        }
+        let mut family = encoder.encode_descriptor(
+            "weir_proxy_decisions",
+            "Requests that access rules allowed, or of which they denied something.",
+            None,
+            MetricType::Counter,
+        )?;
+        for (cluster, rules) in ruled {
+            for (key, counts) in rules.counts.rows() {
+                for (outcome, count) in ["allowed", "denied"].into_iter().zip(counts) {
+                    let labels = [
+                        ("cluster", cluster.as_str()),
+                        ("api", versions::name(key)),
+                        ("outcome", outcome),
+                    ];
+                    let count = ConstCounter::new(count);
+                    count.encode(family.encode_family(&labels)?)?;
+                }
+            }
         }
         Ok(())
     }

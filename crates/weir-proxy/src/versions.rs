@@ -2,6 +2,8 @@
 //!
 //! Newer versions are not supported, because they may contain addresses in new places.
 
+use weir_wire::message;
+
 /// Produce. With acks=0 there is no response.
 pub(crate) const PRODUCE: i16 = 0;
 /// Fetch. Its responses carry records.
@@ -131,6 +133,13 @@ impl SupportedVersions {
         Self { by_key }
     }
 
+    /// Raises the lowest versions.
+    pub(crate) fn raise(&mut self, version_min: impl Fn(i16) -> i16) {
+        for (key, range) in (0..).zip(&mut self.by_key) {
+            range.0 = range.0.max(version_min(key));
+        }
+    }
+
     /// Returns the lowest and highest supported version of an API, or `None` if it is not
     /// supported.
     pub(crate) fn range(&self, key: i16) -> Option<(i16, i16)> {
@@ -152,15 +161,14 @@ impl SupportedVersions {
     }
 }
 
-/// Returns `true` if requests of this version have the flexible header. Covers only the APIs whose
-/// bodies the proxy decodes.
+/// Returns `true` if requests of this version have the flexible header.
 pub(crate) fn flexible(key: i16, version: i16) -> bool {
     let first = match key {
         PRODUCE | METADATA => 9,
         FETCH => 12,
         FIND_COORDINATOR | API_VERSIONS => 3,
         DESCRIBE_CLUSTER | DESCRIBE_QUORUM | SHARE_FETCH | SHARE_ACKNOWLEDGE => 0,
-        _ => return false,
+        _ => return message::api(key).is_some_and(|api| api.is_flexible(version)),
     };
     version >= first
 }

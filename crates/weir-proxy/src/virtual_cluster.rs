@@ -10,7 +10,7 @@ use crate::broker_registry::BrokerRegistry;
 use crate::config::ClusterConfig;
 use crate::error::ProxyError;
 use crate::health::{BrokerHealth, ClusterHealth};
-use crate::versions::{SupportedVersions, is_of_broker_logins};
+use crate::versions::SupportedVersions;
 
 #[derive(Debug)]
 pub(crate) struct VirtualCluster {
@@ -46,10 +46,7 @@ impl VirtualCluster {
         let cluster = Self {
             index,
             listen,
-            supported: SupportedVersions::new(|key| match config.logins {
-                Some(_) if is_of_broker_logins(key) => Some(-1),
-                _ => config.filters.version_max(key),
-            }),
+            supported: config.supported_versions(),
             broker_registry: Arc::new(registry),
             health: ClusterHealth::default(),
             apis: ClusterApis::default(),

@@ -3,7 +3,9 @@
 use crate::frame::{KafkaFrameReader, SIZE_BYTES};
 use crate::header::RequestPeek;
 use crate::records::{Batches, DecompressBuffer};
-use crate::{WireError, api_versions, cluster, fetch, group, leader_epoch, list_offsets, metadata};
+use crate::{
+    WireError, api_versions, cluster, fetch, group, leader_epoch, list_offsets, message, metadata,
+};
 
 /// Reads a stream of frames in chunks; the first byte is the chunk size.
 pub fn frame(data: &[u8]) {
@@ -59,6 +61,29 @@ fn responses(frame: &[u8]) {
 }
 
 const FRAME_BYTES_MAX: usize = 1 << 16;
+
+/// Decodes `data` as request and response of the API and version in its first bytes. Whatever is
+/// accepted has one encoding, which decodes to the same values.
+pub fn message(data: &[u8]) {
+    let [key, version, body @ ..] = data else {
+        return;
+    };
+    let version = i16::from(*version);
+    let api = message::api(i16::from(*key)).filter(|api| api.versions.contains(&version));
+    let Some(api) = api else {
+        return;
+    };
+    let flexible = api.is_flexible(version);
+    for definition in [&api.request, &api.response] {
+        let Ok(row) = message::decode(definition, version, flexible, body) else {
+            continue;
+        };
+        let mut encoded = Vec::new();
+        message::encode(&row, definition, version, flexible, &mut encoded);
+        let again = message::decode(definition, version, flexible, &encoded);
+        assert_eq!(again.as_ref(), Ok(&row));
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -20,6 +20,7 @@ pub mod leader_epoch;
 pub mod lean_fetch;
 pub mod list_offsets;
 pub mod login;
+pub mod message;
 pub mod metadata;
 pub mod reader;
 pub mod records;

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_identity::acl::AclSet;
 use weir_net::admin::AdminConfig;
 use weir_net::otlp::OtlpConfig;
 use weir_net::tls::{ClientTls, TlsAcceptor, TlsFiles};
 use weir_net::watchdog::WatchdogConfig;
 
 use super::address::{BrokerPorts, HostPort};
+use crate::access::AccessRules;
 use crate::filter::{FilterChain, FilterLimits};
 use crate::login::ClusterLogins;
+use crate::versions::{SupportedVersions, is_of_broker_logins};
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -59,6 +62,8 @@ pub struct ClusterConfig {
     pub(crate) filters: Arc<FilterChain>,
     /// Logins of clients at the proxy.
     pub(crate) logins: Option<Arc<ClusterLogins>>,
+    /// Access rules; `None` if the brokers alone decide.
+    pub(crate) access: Option<Arc<AccessRules>>,
     /// TLS with clients.
     pub tls: Option<Arc<TlsAcceptor>>,
     /// TLS with brokers.
@@ -66,6 +71,42 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
+    /// Returns the API versions that clients may use.
+    pub(crate) fn supported_versions(&self) -> SupportedVersions {
+        let limit = |key| {
+            let by_filters = self.filters.version_max(key);
+            let by_rules = self.access.as_ref().map(|_| AccessRules::version_max(key));
+            let has_logins = self.logins.is_some();
+            let by_logins = (has_logins && is_of_broker_logins(key)).then_some(-1);
+            by_filters
+                .into_iter()
+                .chain(by_rules)
+                .chain(by_logins)
+                .min()
+        };
+        let mut supported = SupportedVersions::new(limit);
+        if self.access.is_some() {
+            supported.raise(AccessRules::version_min);
+        }
+        supported
+    }
+
+    /// Returns the mode and the number of access rules, if there are any.
+    pub fn describe_access(&self) -> Option<String> {
+        let rules = self.access.as_ref()?;
+        let mode = if rules.is_dry_run {
+            "dry run"
+        } else {
+            "enforced"
+        };
+        Some(format!("{} rules, {mode}", rules.set.rules().len()))
+    }
+
+    /// Returns the access rules to explain them, if there are any.
+    pub fn acl_set(&self) -> Option<&Arc<AclSet>> {
+        self.access.as_ref().map(|rules| &rules.set)
+    }
+
     /// Returns one human-readable line per filter.
     pub fn describe_filters(&self) -> Vec<String> {
         self.filters.describe()

@@ -15,6 +15,7 @@ use weir_net::watchdog::WatchdogConfig;
 use super::address::HostPortError;
 use super::tls::UpstreamTls;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
+use crate::access::AccessConfig;
 use crate::error::ProxyError;
 use crate::filter::{FilterChain, FilterConfig};
 use crate::login::RawIdentity;
@@ -98,6 +99,8 @@ struct RawCluster {
     filter: Vec<FilterConfig>,
     /// Logins of clients at the proxy.
     identity: Option<RawIdentity>,
+    /// Access rules; without this table, the brokers alone decide.
+    access: Option<AccessConfig>,
     /// TLS with clients.
     tls: Option<ServerFiles>,
     /// TLS with brokers.
@@ -285,6 +288,8 @@ fn check_cluster(
         None => listen.ip().to_string(),
     };
     let filters = FilterChain::new(&raw.filter).map_err(|error| wrong(&error))?;
+    let access = raw.access.map(|access| access.build(source.directory));
+    let access = access.transpose().map_err(|error| wrong(&error))?;
     let table = |key| format!("cluster \"{name}\", {key}");
     let unusable = |key, error: String| source.error(format!("{}: {error}", table(key)));
     let tls = raw
@@ -315,6 +320,7 @@ fn check_cluster(
         brokers,
         filters: Arc::new(filters),
         logins: logins.map(Arc::new),
+        access: access.map(Arc::new),
         tls,
         upstream_tls,
         name,

@@ -207,6 +207,12 @@ impl LoopState {
                 buffers: &mut self.filter_buffers,
                 delayed: &mut delayed,
             },
+            access: ConnectionPair::access(
+                &mut pair.access,
+                pair.login.as_deref(),
+                pair.peer,
+                &cluster.config,
+            ),
             login: pair.login.as_deref_mut(),
         };
         self.segments.clear();
@@ -314,6 +320,12 @@ impl LoopState {
                 buffers: &mut self.filter_buffers,
                 delayed: &mut delayed,
             },
+            access: ConnectionPair::access(
+                &mut pair.access,
+                pair.login.as_deref(),
+                pair.peer,
+                &cluster.config,
+            ),
         };
         self.segments.clear();
         pair.responses

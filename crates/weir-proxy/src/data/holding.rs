@@ -103,7 +103,7 @@ impl LoopState {
         };
         let (result, frame) = done.outcome.map_err(fault)?;
         if let Some(entry) = done.request.and_then(|header| header.entry(&result)) {
-            pair.in_flight.push(entry);
+            pair.in_flight.push_deferred(entry);
         }
         if result.output != FrameOutput::Nothing {
             let time = result.delay;

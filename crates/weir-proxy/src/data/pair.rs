@@ -11,7 +11,8 @@ use super::filter_pool::Cancel;
 use super::memory::Claim;
 use super::pipe::SplicePipe;
 use super::{ListenerTarget, PairId};
-use crate::config::HostPort;
+use crate::access::{Access, AccessState};
+use crate::config::{ClusterConfig, HostPort};
 use crate::filter::Direction;
 use crate::login::LoginGate;
 use crate::virtual_cluster::VirtualCluster;
@@ -196,6 +197,8 @@ pub(super) struct ConnectionPair {
     pub(super) requests: RequestStream,
     pub(super) responses: ResponseStream,
     pub(super) in_flight: InFlightRequests,
+    /// Rights under the access rules.
+    pub(super) access: AccessState,
     pub(super) software: Option<Box<str>>,
     /// Login at the proxy, if the cluster has one.
     pub(super) login: Option<Box<LoginGate>>,
@@ -237,6 +240,7 @@ impl ConnectionPair {
             requests: RequestStream::default(),
             responses: ResponseStream::default(),
             in_flight: InFlightRequests::default(),
+            access: AccessState::default(),
             software: None,
             login: None,
             counted: 0,
@@ -246,6 +250,30 @@ impl ConnectionPair {
             ends_ms: None,
             armed_ms: u64::MAX,
         }
+    }
+
+    /// Returns the rights of the client under the cluster's rules; `None` if all is allowed.
+    pub(super) fn access<'a>(
+        access: &'a mut AccessState,
+        login: Option<&LoginGate>,
+        peer: SocketAddr,
+        config: &'a ClusterConfig,
+    ) -> Option<Access<'a>> {
+        let principal = login.and_then(LoginGate::principal);
+        let principals = || match (login, principal) {
+            (None, _) => Box::from([Principal::anonymous().to_string().into()]),
+            // Requests that follow the login in the same read: no rule applies to them.
+            (Some(_), None) => Box::default(),
+            (Some(_), Some(principal)) => {
+                let groups = principal.groups().map(|group| format!("Group:{group}"));
+                let all = std::iter::once(principal.to_string()).chain(groups);
+                all.map(String::into_boxed_str).collect()
+            }
+        };
+        let rules = config.access.as_ref();
+        let session = access.session(rules, principal, principals, peer.ip())?;
+        let names = &config.filters.names;
+        Some(Access { session, names })
     }
 
     /// Returns `true` if no request is in flight and nothing is partly received or sent.

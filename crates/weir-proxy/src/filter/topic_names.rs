@@ -38,6 +38,12 @@ impl TopicNames {
         Ok(())
     }
 
+    /// Returns the name of a topic, if it is known.
+    pub(crate) fn name(&self, id: TopicId) -> Option<Arc<str>> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.get(&id).cloned()
+    }
+
     /// Returns the names of topics in the same order; `None` for an unknown one.
     pub(super) fn of(&self, ids: impl Iterator<Item = TopicId>) -> Vec<Option<Arc<str>>> {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);

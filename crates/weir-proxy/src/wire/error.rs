@@ -17,6 +17,9 @@ pub(crate) enum StreamError {
     /// A request that is not allowed before a login, or after it has expired.
     #[error("client: API key {key} without a valid login")]
     NotLoggedIn { key: i16 },
+    /// A denied request that has no response.
+    #[error("client: {0} is denied by access rules")]
+    Denied(&'static str),
     /// A request header that is longer than any valid header.
     #[error("client: {0} bytes of request header, at most {HEADER_BYTES_MAX} are accepted")]
     HeaderTooLong(usize),

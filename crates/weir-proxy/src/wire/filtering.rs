@@ -7,6 +7,8 @@ use weir_wire::WireError;
 use super::SIZE_BYTES;
 use super::headers::{request_body_at, response_body_at};
 use super::in_flight::{InFlightRequest, ResponseSource};
+use super::rights::framed;
+use crate::access::PendingAccess;
 use crate::filter::{
     Direction, FilterBuffers, FilterChain, FilterResult, FilterWork, FrameOutput,
     RejectedPartitions,
@@ -56,6 +58,8 @@ pub(super) enum FrameAction {
     Nothing,
     /// Forward this request of the proxy for the names of topics, and the frame after its response.
     LookUp(Vec<u8>),
+    /// Process this request instead, from which access rules removed something.
+    Restart(Vec<u8>, Box<PendingAccess>),
     /// Forward nothing until the filter threads have done this work.
     Deferred(Box<FilterWork>, Option<ProduceHeader>),
 }
@@ -84,6 +88,7 @@ impl ProduceHeader {
                 key: PRODUCE,
                 version: self.version,
                 response,
+                access: None,
             })
     }
 }
@@ -175,10 +180,4 @@ fn rejection_response(rejected: &RejectedPartitions, correlation_id: i32, versio
         header.push(0);
     }
     framed(&header, &rejected.response(version))
-}
-
-fn framed(header: &[u8], body: &[u8]) -> Vec<u8> {
-    // Both parts come from frames within limits far below 31 bits.
-    let size = (header.len() + body.len()) as i32;
-    [&size.to_be_bytes()[..], header, body].concat()
 }

@@ -24,6 +24,7 @@ pub fn response(data: &[u8]) {
     let frame = framed(&[&[0, 0, 0, 7], body].concat());
     let mut in_flight = InFlightRequests::default();
     in_flight.push(InFlightRequest {
+        access: None,
         correlation_id: 7,
         key,
         version: i16::from(version % 19),
@@ -47,6 +48,7 @@ pub fn response(data: &[u8]) {
                 buffers: &mut FilterBuffers::default(),
                 delayed: &mut None,
             },
+            access: None,
         };
         let outcome = stream.feed(&mut piece, &mut context, &mut segments);
         assert!(stream.buffered_bytes() <= 2 * arrived);
@@ -99,6 +101,7 @@ pub fn request(data: &[u8]) {
                 buffers: &mut FilterBuffers::default(),
                 delayed: &mut None,
             },
+            access: None,
         };
         let outcome = stream.feed(&mut piece, &mut context, &mut segments);
         assert!(stream.buffered_bytes() <= 2 * frame.len());

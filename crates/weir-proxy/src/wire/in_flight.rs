@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::access::PendingAccess;
 use crate::api_counters::LoopApis;
 use crate::filter::RejectedPartitions;
 use crate::versions::SASL_HANDSHAKE;
@@ -13,6 +14,16 @@ pub(crate) struct InFlightRequest {
     pub(crate) key: i16,
     pub(crate) version: i16,
     pub(crate) response: ResponseSource,
+    /// Changes of the response by access rules.
+    pub(crate) access: Option<Box<PendingAccess>>,
+}
+
+impl InFlightRequest {
+    /// Returns the memory for the proxy's own parts of the response, in bytes.
+    fn own_bytes(&self) -> usize {
+        let access = self.access.as_ref();
+        self.response.own_bytes() + access.map_or(0, |access| access.buffered_bytes())
+    }
 }
 
 #[derive(Debug)]
@@ -47,6 +58,7 @@ impl InFlightRequest {
             key: SASL_HANDSHAKE,
             version: 0,
             response: ResponseSource::Ready(frame.into()),
+            access: None,
         }
     }
 }
@@ -63,6 +75,8 @@ pub(crate) struct InFlightRequests {
     apis: Option<Arc<LoopApis>>,
     /// Time of the input that is being processed, in microseconds.
     now_us: u64,
+    /// Changes by access rules of the response to a request whose filter work is not done.
+    deferred: Option<Box<PendingAccess>>,
 }
 
 impl InFlightRequests {
@@ -98,9 +112,20 @@ impl InFlightRequests {
     }
 
     pub(crate) fn push(&mut self, entry: InFlightRequest) {
-        self.own_bytes += entry.response.own_bytes();
+        self.own_bytes += entry.own_bytes();
         self.lookups += usize::from(matches!(entry.response, ResponseSource::TopicNames));
         self.entries.push_back((entry, self.now_us));
+    }
+
+    /// Stores changes of the response to a request that is added later.
+    pub(crate) fn defer_access(&mut self, pending: Option<Box<PendingAccess>>) {
+        self.deferred = pending;
+    }
+
+    /// Adds the request whose filter work is done.
+    pub(crate) fn push_deferred(&mut self, entry: InFlightRequest) {
+        let access = self.deferred.take();
+        self.push(InFlightRequest { access, ..entry });
     }
 
     /// Returns `true` if no further request may be added: `limit` requests are in flight, or the
@@ -127,7 +152,7 @@ impl InFlightRequests {
     pub(crate) fn pop(&mut self) -> Option<InFlightRequest> {
         let entry = self.entries.pop_front().map(|(entry, _)| entry);
         if let Some(entry) = &entry {
-            self.own_bytes -= entry.response.own_bytes();
+            self.own_bytes -= entry.own_bytes();
             self.lookups -= usize::from(matches!(entry.response, ResponseSource::TopicNames));
         }
         if self.entries.is_empty() && self.entries.capacity() > RETAINED_ENTRIES {
@@ -181,6 +206,7 @@ mod tests {
             key: 18,
             version: 3,
             response,
+            access: None,
         }
     }
 

@@ -68,6 +68,6 @@ pub(super) fn classify(
     };
     let response = gate.respond(request).map_err(StreamError::Client)?;
     let response = response.map(|frame| ResponseSource::Ready(frame.into()));
-    enter(context, header, response);
+    enter(context, header, response, None);
     Ok(Some(HeaderPeek::Complete((FrameAction::Nothing, total))))
 }

@@ -21,6 +21,7 @@ mod login;
 mod requests;
 mod responses;
 mod rewrite;
+mod rights;
 mod sasl;
 mod segments;
 

@@ -1,5 +1,6 @@
 //! From client to broker: forwards requests as they arrive and decodes only their headers.
 
+use weir_wire::cluster::TopicId;
 use weir_wire::layout::has_topic_ids;
 use weir_wire::{WireError, topic_ids};
 
@@ -7,9 +8,11 @@ use super::filtering::{FilterStage, FrameAction, ProduceHeader};
 use super::frame::{PartialFrame, check_size};
 use super::headers::{self, HeaderPeek, REQUEST_PEEK_BYTES};
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
+use super::rights::{self, Decided};
 use super::sasl::SaslState;
 use super::segments::Segments;
 use super::{StreamError, api_versions, frame_total, login};
+use crate::access::{Access, PendingAccess};
 use crate::config::ProxyLimits;
 use crate::filter::Direction;
 use crate::login::LoginGate;
@@ -17,7 +20,6 @@ use crate::versions::{
     self, API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE, SupportedVersions,
 };
 
-#[derive(Debug)]
 pub(crate) struct RequestContext<'a> {
     pub(crate) supported: &'a SupportedVersions,
     pub(crate) limits: &'a ProxyLimits,
@@ -30,6 +32,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) filtering: FilterStage<'a>,
     /// Login at the proxy; `None` if clients log in at the broker or not at all.
     pub(crate) login: Option<&'a mut LoginGate>,
+    /// Rights of the client; `None` if all is allowed.
+    pub(crate) access: Option<Access<'a>>,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +45,8 @@ pub(crate) struct RequestStream {
     backlog: Vec<u8>,
     /// The backlog begins with a request whose topics' names have been requested.
     asked: bool,
+    /// The backlog begins with a request from which access rules removed something.
+    checked: Option<Box<PendingAccess>>,
 }
 
 /// The action for the following bytes.
@@ -98,7 +104,8 @@ impl RequestStream {
                     true => &mut input[at..],
                     false => self.head.bytes(),
                 };
-                match classify(frame, &mut self.sasl, self.asked, context)? {
+                let state = (self.asked, &mut self.checked);
+                match classify(frame, &mut self.sasl, state, context)? {
                     HeaderPeek::Complete(known) => break known,
                     HeaderPeek::Incomplete(wanted) => {
                         if !self.head.fill(input, &mut at, wanted) {
@@ -125,6 +132,12 @@ impl RequestStream {
                 FrameAction::Rebuilt(made) => out.push_owned(made),
                 FrameAction::Nothing => {
                     self.rest = BodyAction::of(BodyAction::Skip, total - arrived)
+                }
+                FrameAction::Restart(frame, pending) => {
+                    self.backlog = frame;
+                    self.backlog.extend_from_slice(&input[input_here.end..]);
+                    self.checked = Some(pending);
+                    return Ok(());
                 }
                 FrameAction::LookUp(request) => {
                     out.push_owned(request);
@@ -206,7 +219,7 @@ impl BodyAction {
 fn classify(
     frame: &mut [u8],
     sasl: &mut SaslState,
-    asked: bool,
+    (asked, checked): (bool, &mut Option<Box<PendingAccess>>),
     context: &mut RequestContext<'_>,
 ) -> Result<HeaderPeek<(FrameAction, usize)>, StreamError> {
     if let Some(found) = login::classify(frame, context)? {
@@ -218,7 +231,12 @@ fn classify(
             HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
             HeaderPeek::Complete(Some(total)) => {
                 context.in_flight.count_request(SASL_HANDSHAKE, total);
-                enter(context, (SASL_HANDSHAKE, 0, 0), Some(ResponseSource::Token));
+                enter(
+                    context,
+                    (SASL_HANDSHAKE, 0, 0),
+                    Some(ResponseSource::Token),
+                    None,
+                );
                 return Ok(HeaderPeek::Complete((FrameAction::InPlace, total)));
             }
             HeaderPeek::Complete(None) => context.in_flight.drop_sasl_tokens(),
@@ -237,6 +255,21 @@ fn classify(
     };
     let peek = headers::request(frame).map_err(StreamError::Client)?;
     let (key, version) = (peek.api_key, peek.api_version);
+    let mut pending = None;
+    if context.supported.has(key, version) {
+        pending = checked.take();
+        if pending.is_none() {
+            let (access, limits) = (&mut context.access, context.limits);
+            match rights::check(frame, total, &peek, asked, access, limits)? {
+                HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
+                HeaderPeek::Complete(Decided::Forward(changes)) => pending = changes,
+                HeaderPeek::Complete(other) => {
+                    let action = other.action((key, version, peek.correlation_id), total, context);
+                    return Ok(HeaderPeek::Complete((action, total)));
+                }
+            }
+        }
+    }
     let wants_names = has_topic_ids(version)
         && match key {
             PRODUCE => context.filtering.filters.wants(Direction::Produce),
@@ -303,8 +336,33 @@ fn classify(
         _ => (FrameAction::InPlace, Some(ResponseSource::Broker)),
     };
     context.in_flight.count_request(key, total);
-    enter(context, (key, version, peek.correlation_id), response);
+    if matches!(action, FrameAction::Deferred(..)) {
+        context.in_flight.defer_access(pending.take());
+    }
+    let request = (key, version, peek.correlation_id);
+    enter(context, request, response, pending);
     Ok(HeaderPeek::Complete((action, total)))
+}
+
+impl Decided {
+    /// Returns the action for a request that is not forwarded as it is.
+    fn action(
+        self,
+        request: (i16, i16, i32),
+        total: usize,
+        context: &mut RequestContext<'_>,
+    ) -> FrameAction {
+        match self {
+            Self::Forward(_) => FrameAction::InPlace,
+            Self::Restart(frame, pending) => FrameAction::Restart(frame, pending),
+            Self::LookUp(ids) => FrameAction::LookUp(request_names(&ids, context)),
+            Self::Respond(frame) => {
+                context.in_flight.count_request(request.0, total);
+                enter(context, request, Some(ResponseSource::Ready(frame)), None);
+                FrameAction::Nothing
+            }
+        }
+    }
 }
 
 /// Returns a request for the names of the topics in a whole request, unless all are known, and adds
@@ -316,20 +374,23 @@ fn look_up(
 ) -> Result<Option<Vec<u8>>, StreamError> {
     let mut ids = headers::topic_ids(frame, key, version).map_err(StreamError::Client)?;
     context.filtering.filters.names.retain_unknown(&mut ids);
-    if ids.is_empty() {
-        return Ok(None);
-    }
+    Ok((!ids.is_empty()).then(|| request_names(&ids, context)))
+}
+
+/// Returns a request for the names of topics, and adds it to those in flight.
+fn request_names(ids: &[TopicId], context: &mut RequestContext<'_>) -> Vec<u8> {
     // Responses come in order, so any correlation id will do.
     let correlation_id = 0;
     let mut request = Vec::new();
-    topic_ids::put_metadata_request(&mut request, correlation_id, &ids);
+    topic_ids::put_metadata_request(&mut request, correlation_id, ids);
     context.in_flight.push(InFlightRequest {
         correlation_id,
         key: METADATA,
         version: topic_ids::METADATA_VERSION,
         response: ResponseSource::TopicNames,
+        access: None,
     });
-    Ok(Some(request))
+    request
 }
 
 /// Counts a request, and adds it to those in flight if a response will come.
@@ -337,6 +398,7 @@ pub(super) fn enter(
     context: &mut RequestContext<'_>,
     (key, version, correlation_id): (i16, i16, i32),
     response: Option<ResponseSource>,
+    access: Option<Box<PendingAccess>>,
 ) {
     *context.requests += 1;
     if let Some(response) = response {
@@ -345,6 +407,7 @@ pub(super) fn enter(
             key,
             version,
             response,
+            access,
         });
     }
 }

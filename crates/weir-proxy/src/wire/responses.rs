@@ -11,8 +11,10 @@ use super::frame::{PartialFrame, check_size};
 use super::headers::{RESPONSE_PEEK_BYTES, response_body_at};
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use super::leader_hints::{self, Resize};
+use super::rights;
 use super::segments::Segments;
 use super::{SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
+use crate::access::Access;
 use crate::config::ProxyLimits;
 use crate::filter::Direction;
 use crate::versions::{API_VERSIONS, FETCH, METADATA, SupportedVersions};
@@ -27,6 +29,8 @@ pub(crate) struct ResponseContext<'a> {
     /// Number of responses whose addresses were replaced.
     pub(crate) rewritten: &'a mut u64,
     pub(crate) filtering: FilterStage<'a>,
+    /// Rights of the client; `None` if all is allowed.
+    pub(crate) access: Option<Access<'a>>,
 }
 
 #[derive(Debug, Default)]
@@ -135,7 +139,9 @@ impl ResponseStream {
                             out.push_input(here);
                         }
                         FrameAction::Rebuilt(frame) => out.push_owned(frame),
-                        FrameAction::Nothing | FrameAction::LookUp(_) => {}
+                        FrameAction::Nothing
+                        | FrameAction::LookUp(_)
+                        | FrameAction::Restart(..) => {}
                         FrameAction::Deferred(work, _) => {
                             let frame = match head.is_empty() {
                                 true => input[here].to_vec(),
@@ -282,7 +288,10 @@ fn grow(frame: &mut [u8], new: usize, old: usize) {
     }
 }
 
-fn classify(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseAction, StreamError> {
+fn classify(
+    frame: &[u8],
+    context: &mut ResponseContext<'_>,
+) -> Result<ResponseAction, StreamError> {
     let limit = i32::MAX as usize;
     let total = frame_total(frame, limit).map_err(StreamError::Broker)?;
     if let Some(ResponseSource::Token) = context.in_flight.front().map(|entry| &entry.response) {
@@ -318,7 +327,23 @@ fn classify(frame: &[u8], context: &ResponseContext<'_>) -> Result<ResponseActio
             first.map_or_else(|| "none".to_owned(), |one| one.correlation_id.to_string());
         return Err(StreamError::Unexpected { got: id, expected });
     };
-    if !needs_processing(entry, context) {
+    let opens_session = entry
+        .access
+        .as_ref()
+        .is_some_and(|one| one.only_opens_session());
+    let (request, has_changes) = ((entry.key, entry.version), entry.access.is_some());
+    if opens_session {
+        if let Some(access) = &mut context.access {
+            if let Some(more) = rights::note_fetch_session(frame, request, total, access) {
+                return Ok(ResponseAction::Incomplete(more));
+            }
+        }
+    }
+    let Some(entry) = context.in_flight.front() else {
+        return Ok(ResponseAction::Forward(total));
+    };
+    let is_changed = has_changes && !opens_session;
+    if !is_changed && !needs_processing(entry, context) {
         return Ok(match fetch_walk::has_hints(entry.key, entry.version) {
             true => ResponseAction::Walk(total),
             false => ResponseAction::Forward(total),
@@ -348,7 +373,7 @@ fn process(
     frame: &mut [u8],
     context: &mut ResponseContext<'_>,
 ) -> Result<FrameAction, StreamError> {
-    let Some(entry) = context.in_flight.pop_response(frame.len()) else {
+    let Some(mut entry) = context.in_flight.pop_response(frame.len()) else {
         return Ok(FrameAction::InPlace);
     };
     if entry.key == METADATA {
@@ -357,6 +382,29 @@ fn process(
     if matches!(entry.response, ResponseSource::TopicNames) {
         return Ok(FrameAction::Nothing);
     }
+    let pending = entry.access.take().filter(|one| !one.only_opens_session());
+    let (Some(pending), Some(access)) = (pending, &mut context.access) else {
+        return process_allowed(frame, &entry, context);
+    };
+    let request = (entry.key, entry.version);
+    let changed = rights::apply(frame, request, *pending, access);
+    let mut changed = changed.map_err(StreamError::Broker)?;
+    Ok(match process_allowed(&mut changed, &entry, context)? {
+        FrameAction::InPlace => FrameAction::Rebuilt(changed),
+        FrameAction::Deferred(work, request) => {
+            context.filtering.delay(work, changed, request);
+            FrameAction::Nothing
+        }
+        other => other,
+    })
+}
+
+/// Returns the output for a whole response after the access rules.
+fn process_allowed(
+    frame: &mut [u8],
+    entry: &InFlightRequest,
+    context: &mut ResponseContext<'_>,
+) -> Result<FrameAction, StreamError> {
     *context.responses += 1;
     if entry.key == FETCH {
         if fetch_walk::has_hints(entry.key, entry.version) {
@@ -369,15 +417,16 @@ fn process(
     let left = match (entry.key, &entry.response) {
         (API_VERSIONS, _) => api_versions::restrict(frame, entry.version, context.supported)
             .map(FrameAction::Rebuilt),
-        (_, ResponseSource::Merged(rejected)) => filtering::merge(frame, &entry, rejected)
-            .and_then(|merged| {
-                let left = addresses(&merged, &entry, context)?;
+        (_, ResponseSource::Merged(rejected)) => {
+            filtering::merge(frame, entry, rejected).and_then(|merged| {
+                let left = addresses(&merged, entry, context)?;
                 Ok(match left {
                     FrameAction::InPlace => FrameAction::Rebuilt(merged),
                     other => other,
                 })
-            }),
-        _ => addresses(frame, &entry, context),
+            })
+        }
+        _ => addresses(frame, entry, context),
     };
     left.map_err(StreamError::Broker)
 }
@@ -389,7 +438,8 @@ fn record_names(
     context: &ResponseContext<'_>,
 ) -> Result<(), WireError> {
     let filters = context.filtering.filters;
-    if filters.is_empty() || version < METADATA_VERSION_MIN {
+    let is_needed = !filters.is_empty() || context.access.is_some();
+    if !is_needed || version < METADATA_VERSION_MIN {
         return Ok(());
     }
     let body_at = response_body_at(frame, METADATA, version)?;

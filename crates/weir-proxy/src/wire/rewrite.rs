@@ -203,7 +203,7 @@ impl Rewriting<'_> {
             }
             return Ok(());
         }
-        for _ in 0..self.count(18, "coordinators")? {
+        for _ in 0..self.count(14, "coordinators")? {
             self.text("key")?;
             let found = self.coordinator(mapper)?;
             let error_at = self.position();

@@ -13,6 +13,8 @@ mod foreign;
 mod hostile;
 mod hostile_frames;
 mod logins;
+mod messages;
+mod rules;
 mod sasl;
 mod support;
 mod tls;

@@ -86,7 +86,7 @@ pub(crate) fn lab(brokers: u8) -> Lab {
     })
 }
 
-fn lab_with(options: LabOptions) -> Lab {
+pub(crate) fn lab_with(options: LabOptions) -> Lab {
     let options = LabOptions {
         heap_mb: 384,
         ready_timeout: 2 * TEST_TIMEOUT,

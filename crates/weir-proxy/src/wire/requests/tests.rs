@@ -64,6 +64,7 @@ impl Run {
                 buffers: &mut FilterBuffers::default(),
                 delayed: &mut None,
             },
+            access: None,
         };
         let mut input = input.to_vec();
         let mut segments = Segments::default();

@@ -59,6 +59,7 @@ impl Run {
         response: ResponseSource,
     ) {
         self.in_flight.push(InFlightRequest {
+            access: None,
             correlation_id,
             key,
             version,
@@ -83,6 +84,7 @@ impl Run {
                 buffers: &mut FilterBuffers::default(),
                 delayed: &mut None,
             },
+            access: None,
         };
         let outcome = self.stream.feed(&mut input, &mut context, &mut segments);
         self.buffered_max = self.buffered_max.max(self.stream.buffered_bytes());

@@ -48,6 +48,7 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
             "advertised_host": cluster.advertised_host,
             "filters": cluster.describe_filters(),
             "logins": cluster.describe_logins(),
+            "access": cluster.describe_access(),
             "tls": cluster.tls.is_some(),
             "certificate_ends_unix_s": certificate_end(cluster),
             "upstream_tls": cluster.upstream_tls.is_some(),
@@ -89,6 +90,9 @@ fn print(config: &ProxyConfig) {
         }
         for (id, address) in &cluster.brokers {
             println!("  broker {id:<8} {address}, always open");
+        }
+        if let Some(access) = cluster.describe_access() {
+            row("access", &access);
         }
         for filter in cluster.describe_filters() {
             row("filter", &filter);

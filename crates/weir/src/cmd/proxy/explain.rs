@@ -8,14 +8,21 @@ use clap::Args;
 use weir_identity::acl::{
     AclDecision, AclOperation, AclRule, AclSet, AclSubject, ResourceType, parse_listing,
 };
+use weir_proxy::{CliOverrides, ProxyConfig};
 
 use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct ProxyExplainArgs {
     /// Output of `kafka-acls.sh --list`
-    #[arg(long, value_name = "FILE")]
-    acls: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "config")]
+    acls: Option<PathBuf>,
+    /// Configuration file of the proxy with access rules, instead of a list
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["acls", "super_user"])]
+    config: Option<PathBuf>,
+    /// Virtual cluster of the configuration [default: the first with access rules]
+    #[arg(long, value_name = "NAME", requires = "config")]
+    virtual_cluster: Option<String>,
     /// Principal of the client, such as User:alice; more for its groups
     #[arg(long, value_name = "TYPE:NAME", required = true)]
     principal: Vec<Box<str>>,
@@ -65,9 +72,8 @@ impl ResourceArgs {
 
 /// Prints the decision. A denied request ends with exit code 1.
 pub(super) fn run(args: &ProxyExplainArgs) -> Result<Exit, Failure> {
-    let set = AclSet::new(read(&args.acls)?, args.super_user.iter().cloned());
     let subject = AclSubject::new(
-        Arc::new(set),
+        rules(args)?,
         args.principal.clone().into_boxed_slice(),
         args.address,
     );
@@ -86,6 +92,24 @@ pub(super) fn run(args: &ProxyExplainArgs) -> Result<Exit, Failure> {
     Ok(match decision.is_allowed() {
         true => Exit::Success,
         false => Exit::Threshold,
+    })
+}
+
+fn rules(args: &ProxyExplainArgs) -> Result<Arc<AclSet>, Failure> {
+    let Some(path) = &args.config else {
+        let listed = args.acls.as_deref().map_or_else(|| Ok(Vec::new()), read)?;
+        let set = AclSet::new(listed, args.super_user.iter().cloned());
+        return Ok(Arc::new(set));
+    };
+    let config = ProxyConfig::load(Some(path), &CliOverrides::default())?;
+    let is_named = |name: &str| args.virtual_cluster.as_ref().is_none_or(|one| one == name);
+    let mut clusters = config.clusters.iter().filter(|one| is_named(&one.name));
+    let set = clusters.find_map(|cluster| cluster.acl_set());
+    set.cloned().ok_or_else(|| {
+        Failure::usage(format!(
+            "{}: no such cluster with access rules",
+            path.display()
+        ))
     })
 }
 

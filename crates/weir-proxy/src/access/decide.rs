@@ -1,0 +1,162 @@
+//! Decides about requests.
+
+use weir_identity::acl::ResourceType;
+use weir_wire::WireError;
+use weir_wire::cluster::TopicId;
+use weir_wire::message::{self, ApiDefinition, Row, Value};
+
+use super::check::{Denial, Finding, RequestCheck};
+use super::mirror::text;
+use super::pending::PendingAccess;
+use super::session::AccessSession;
+use super::special;
+use super::table::{ApiAccess, ItemCheck, message as error_text};
+use crate::filter::TopicNames;
+
+/// The decision about a request.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Forward the request as it is; the response may have to be changed.
+    Forward(Option<Box<PendingAccess>>),
+    /// Forward this body instead.
+    Edited(Vec<u8>, Box<PendingAccess>),
+    /// Respond with this body.
+    Respond(Vec<u8>),
+    /// Close the connection, because there is no response to say so.
+    Close,
+    /// Request the names of these topics, then decide again.
+    LookUp(Vec<TopicId>),
+}
+
+/// Decides about the body of a request.
+pub(super) fn check(
+    session: &mut AccessSession,
+    names: &TopicNames,
+    (api, access): (&'static ApiDefinition, &'static ApiAccess),
+    version: i16,
+    body: &[u8],
+    asked: bool,
+) -> Result<(Verdict, Option<Denial>), WireError> {
+    let flexible = api.is_flexible(version);
+    let row = message::decode(&api.request, version, flexible, body)?;
+    let mut check = RequestCheck {
+        session,
+        names,
+        api,
+        access,
+        version,
+        row,
+        pending: PendingAccess::new(access),
+        is_edited: false,
+        is_empty: false,
+        asked,
+        denied: None,
+    };
+    let finding = check.run();
+    let denied = check.denied.take();
+    Ok((check.verdict(finding), denied))
+}
+
+impl RequestCheck<'_, '_> {
+    fn run(&mut self) -> Finding {
+        for whole in self.access.whole {
+            if let Some(error) = self.whole(whole) {
+                return Finding::Denied(error);
+            }
+        }
+        if let Some(finding) = special::check(self) {
+            return finding;
+        }
+        let Some(items) = self.access.items.filter(|items| items.needs_right()) else {
+            return Finding::Checked;
+        };
+        self.items(items)
+    }
+
+    fn verdict(mut self, finding: Finding) -> Verdict {
+        match finding {
+            Finding::LookUp(ids) => Verdict::LookUp(ids),
+            Finding::Respond(row) => self.respond(&row),
+            Finding::Denied(error) => match self.has_response() {
+                true => {
+                    let row = self.denied_row(error);
+                    self.respond(&row)
+                }
+                false => Verdict::Close,
+            },
+            Finding::Checked if !self.is_edited => {
+                let pending =
+                    special::reads_response(&self.pending).then(|| Box::new(self.pending));
+                Verdict::Forward(pending)
+            }
+            Finding::Checked if !self.has_response() => Verdict::Close,
+            Finding::Checked if self.is_empty && !special::is_forwarded_empty(self.api.key) => {
+                let mut row = Row::new(&self.api.response, self.version);
+                let add = std::mem::take(&mut self.pending.add);
+                row.set(
+                    &self.api.response,
+                    self.pending.into,
+                    Value::Rows(Some(add)),
+                );
+                self.respond(&row)
+            }
+            Finding::Checked => {
+                let flexible = self.api.is_flexible(self.version);
+                let mut body = Vec::new();
+                message::encode(
+                    &self.row,
+                    &self.api.request,
+                    self.version,
+                    flexible,
+                    &mut body,
+                );
+                Verdict::Edited(body, Box::new(self.pending))
+            }
+        }
+    }
+
+    /// Returns `true` unless the request is one without a response: Produce with acks=0.
+    fn has_response(&self) -> bool {
+        *self.field("Acks") != Value::Int(0)
+    }
+
+    fn respond(&self, row: &Row<'_>) -> Verdict {
+        let flexible = self.api.is_flexible(self.version);
+        let mut body = Vec::new();
+        message::encode(row, &self.api.response, self.version, flexible, &mut body);
+        Verdict::Respond(body)
+    }
+
+    /// Returns the response to a request that is denied as a whole.
+    fn denied_row(&self, error: i16) -> Row<'static> {
+        let response = &self.api.response;
+        let mut row = Row::new(response, self.version);
+        let has_error = *row.get(response, "ErrorCode") != Value::Absent;
+        row.set(response, "ErrorCode", Value::Int(error.into()));
+        row.set(response, "ErrorMessage", text(error_text(error)));
+        special::complete_denied(self, &mut row, error);
+        if let Some(items) = self
+            .access
+            .items
+            .filter(|_| !has_error || self.mirrors_always())
+        {
+            let rows = self.mirrored_items(items, error);
+            row.set(response, items.into, Value::Rows(Some(rows)));
+        }
+        row
+    }
+
+    fn mirrors_always(&self) -> bool {
+        matches!(self.api.key, ELECT_LEADERS | ALTER_REASSIGNMENTS)
+    }
+}
+
+impl ItemCheck {
+    /// Returns `false` if the array only shapes the response to a denied request.
+    fn needs_right(&self) -> bool {
+        self.kind != ResourceType::Cluster
+    }
+}
+
+const ELECT_LEADERS: i16 = 43;
+const ALTER_REASSIGNMENTS: i16 = 45;

@@ -1,0 +1,139 @@
+//! Access rules for whole frames of one connection.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_wire::WireError;
+use weir_wire::message;
+
+use super::apis;
+use super::decide::{self, Verdict};
+use super::pending::PendingAccess;
+use super::response;
+use super::rules::AccessRules;
+use super::session::AccessSession;
+use crate::filter::TopicNames;
+use crate::versions::{self, PRODUCE};
+use weir_identity::Principal;
+
+/// The rights of a connection under the current rules.
+#[derive(Debug, Default)]
+pub(crate) struct AccessState {
+    current: Option<CurrentSession>,
+}
+
+#[derive(Debug)]
+struct CurrentSession {
+    rules: Arc<AccessRules>,
+    /// Principal that has logged in at the proxy.
+    principal: Option<Arc<Principal>>,
+    /// `None` if all is allowed.
+    session: Option<Box<AccessSession>>,
+}
+
+impl AccessState {
+    /// Returns the session of a principal under these rules, or `None` if all is allowed.
+    /// `principals` are those of the client as `User:name`.
+    pub(crate) fn session(
+        &mut self,
+        rules: Option<&Arc<AccessRules>>,
+        principal: Option<&Arc<Principal>>,
+        principals: impl FnOnce() -> Box<[Box<str>]>,
+        address: IpAddr,
+    ) -> Option<&mut AccessSession> {
+        let rules = rules?;
+        let is_current = self.current.as_ref().is_some_and(|one| {
+            let is_same = match (one.principal.as_ref(), principal) {
+                (Some(one), Some(principal)) => Arc::ptr_eq(one, principal),
+                (one, principal) => one.is_none() && principal.is_none(),
+            };
+            is_same && Arc::ptr_eq(&one.rules, rules)
+        });
+        if !is_current {
+            let session = AccessSession::new(rules, principals(), address);
+            self.current = Some(CurrentSession {
+                rules: Arc::clone(rules),
+                principal: principal.map(Arc::clone),
+                session: session.map(Box::new),
+            });
+        }
+        self.current.as_mut()?.session.as_deref_mut()
+    }
+}
+
+/// A connection's rights while frames are processed.
+pub(crate) struct Access<'a> {
+    pub(crate) session: &'a mut AccessSession,
+    pub(crate) names: &'a TopicNames,
+}
+
+impl Access<'_> {
+    /// Returns `true` if requests of the API must be whole to be decided about.
+    pub(crate) fn wants(&self, key: i16) -> bool {
+        match key {
+            PRODUCE => !self.session.writes_all,
+            _ => !OPEN.contains(&key),
+        }
+    }
+
+    /// Decides about the body of a request. `asked`: the names of its topics have been requested.
+    /// Returns `None` for an API or version that is not known.
+    pub(crate) fn check(
+        &mut self,
+        key: i16,
+        version: i16,
+        body: &[u8],
+        asked: bool,
+    ) -> Result<Option<Verdict>, WireError> {
+        let known = message::api(key).filter(|api| api.versions.contains(&version));
+        let Some(known) = known.zip(apis::access(key)) else {
+            return Ok(None);
+        };
+        let checked = decide::check(self.session, self.names, known, version, body, asked);
+        let (verdict, denied) = checked?;
+        if matches!(verdict, Verdict::LookUp(_)) {
+            return Ok(Some(verdict));
+        }
+        self.session.rules.counts.add(key, denied.is_some());
+        if let Some((operation, kind, name)) = denied {
+            let principal = self.session.subject.principals().first();
+            let principal = principal.map_or("", |one| &**one);
+            let api = versions::name(key);
+            let is_dry_run = self.session.rules.is_dry_run;
+            tracing::debug!(principal, api, %operation, %kind, name = &*name, is_dry_run, "denied");
+            if is_dry_run {
+                return Ok(Some(Verdict::Forward(None)));
+            }
+        }
+        Ok(Some(match verdict {
+            Verdict::Forward(_) if self.session.rules.is_dry_run => Verdict::Forward(None),
+            other => other,
+        }))
+    }
+
+    /// Returns the body of a response with its changes.
+    pub(crate) fn apply(
+        &mut self,
+        pending: PendingAccess,
+        key: i16,
+        version: i16,
+        body: &[u8],
+    ) -> Result<Vec<u8>, WireError> {
+        let Some(api) = message::api(key) else {
+            return Ok(body.to_vec());
+        };
+        response::apply(pending, self.session, self.names, api, version, body)
+    }
+
+    /// Records the fetch session that a response opens. `None` if more of its body is needed.
+    pub(crate) fn note_fetch_session(&mut self, body: &[u8]) -> Option<()> {
+        // After throttle time and error.
+        let id = body.get(6..10)?.first_chunk::<4>()?;
+        self.session.note_fetch_session(i32::from_be_bytes(*id));
+        Some(())
+    }
+}
+
+/// APIs that need no right: SaslHandshake, ApiVersions, SaslAuthenticate, delegation tokens that
+/// brokers check themselves, and telemetry.
+const OPEN: [i16; 7] = [17, 18, 36, 39, 40, 71, 72];

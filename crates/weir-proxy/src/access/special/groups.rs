@@ -1,0 +1,298 @@
+//! Offsets of groups, coordinators, and members of newer groups.
+
+use weir_identity::acl::{AclOperation, ResourceType};
+use weir_wire::message::{Row, StructDefinition, Value};
+
+use crate::access::check::{Finding, RequestCheck};
+use crate::access::mirror::{Element, element_definition, elements, mirrored};
+use crate::access::table::{
+    CLUSTER_DENIED, GROUP_DENIED, ItemCheck, Mirror, NestedMirror, TOPIC_DENIED,
+    TRANSACTION_DENIED, UNKNOWN_TOPIC_ID,
+};
+
+const OFFSETS: ItemCheck = ItemCheck {
+    array: "Topics",
+    name: "Name",
+    kind: ResourceType::Topic,
+    operation: AclOperation::Describe,
+    cluster: None,
+    error: TOPIC_DENIED,
+    into: "Topics",
+    mirror: Mirror::topic(
+        &[("Name", "Name"), ("TopicId", "TopicId")],
+        &NestedMirror {
+            from: "PartitionIndexes",
+            into: "Partitions",
+            mirror: Mirror {
+                copy: &[("", "PartitionIndex")],
+                set: &[("CommittedOffset", -1), ("CommittedLeaderEpoch", -1)],
+                ..Mirror::EMPTY
+            },
+        },
+    ),
+};
+
+const SHARE_OFFSETS: ItemCheck = ItemCheck {
+    name: "TopicName",
+    mirror: Mirror::topic(
+        &[("TopicName", "TopicName")],
+        &NestedMirror {
+            from: "Partitions",
+            into: "Partitions",
+            mirror: Mirror {
+                copy: &[("", "PartitionIndex")],
+                set: &[("StartOffset", -1)],
+                has_message: true,
+                ..Mirror::EMPTY
+            },
+        },
+    ),
+    ..OFFSETS
+};
+
+pub(super) fn offset_fetch(check: &mut RequestCheck<'_, '_>) -> Finding {
+    if check.version >= 8 {
+        return groups(check, &OFFSETS);
+    }
+    let group = check
+        .field("GroupId")
+        .as_text()
+        .unwrap_or_default()
+        .to_owned();
+    if !check.allows(AclOperation::Describe, ResourceType::Group, &group) {
+        if check.version >= 2 {
+            return Finding::Denied(GROUP_DENIED);
+        }
+        let rows = check.mirrored_items(&OFFSETS, GROUP_DENIED);
+        let mut row = Row::new(&check.api.response, check.version);
+        row.set(&check.api.response, "Topics", Value::Rows(Some(rows)));
+        return Finding::Respond(row);
+    }
+    if check.field("Topics").is_none() {
+        check.pending.is_about_all = true;
+        return Finding::Checked;
+    }
+    check.items(&OFFSETS)
+}
+
+pub(super) fn share_offsets(check: &mut RequestCheck<'_, '_>) -> Finding {
+    groups(check, &SHARE_OFFSETS)
+}
+
+/// Checks groups, each with an array of topics, in which null stands for all.
+fn groups(check: &mut RequestCheck<'_, '_>, topics: &'static ItemCheck) -> Finding {
+    let (request, response) = (&check.api.request, &check.api.response);
+    let (Some(group_in), Some(group_out)) = (
+        element_definition(request, "Groups"),
+        element_definition(response, "Groups"),
+    ) else {
+        return Finding::Checked;
+    };
+    if let Some(ids) = unknown_ids(check, group_in, topics) {
+        return Finding::LookUp(ids);
+    }
+    let Some(Value::Rows(Some(rows))) = check.row.get_mut(request, "Groups").map(take) else {
+        return Finding::Checked;
+    };
+    let count = rows.len();
+    let mut kept = Vec::with_capacity(count);
+    for mut group in rows {
+        let id = group.get(group_in, "GroupId").clone().into_owned();
+        let name = id.as_text().unwrap_or_default();
+        if check.allows(AclOperation::Describe, ResourceType::Group, name) {
+            group_topics(check, topics, (group_in, group_out), &mut group);
+            kept.push(group);
+            continue;
+        }
+        let mut denied = Row::new(group_out, check.version);
+        denied.set(group_out, "GroupId", id);
+        denied.set(group_out, "ErrorCode", Value::Int(GROUP_DENIED.into()));
+        if check.api.key == DESCRIBE_SHARE_GROUP_OFFSETS {
+            let text = crate::access::table::message(GROUP_DENIED);
+            denied.set(group_out, "ErrorMessage", crate::access::mirror::text(text));
+        }
+        check.pending.add.push(denied);
+        check.pending.into = "Groups";
+        check.is_edited = true;
+    }
+    check.is_empty = kept.is_empty() && count > 0;
+    check.row.set(request, "Groups", Value::Absent);
+    if let Some(at) = request.position("Groups") {
+        check.row.values[at] = Value::Rows(Some(kept));
+    }
+    Finding::Checked
+}
+
+fn take<'a>(value: &mut Value<'a>) -> Value<'a> {
+    std::mem::replace(value, Value::Rows(None))
+}
+
+/// Removes topics of one group.
+fn group_topics(
+    check: &mut RequestCheck<'_, '_>,
+    topics: &'static ItemCheck,
+    (group_in, group_out): (&'static StructDefinition, &'static StructDefinition),
+    group: &mut Row<'_>,
+) {
+    let (Some(topic_in), Some(topic_out)) = (
+        element_definition(group_in, topics.array),
+        element_definition(group_out, topics.into),
+    ) else {
+        return;
+    };
+    let id = group.get(group_in, "GroupId").clone().into_owned();
+    let version = check.version;
+    match group.get_mut(group_in, topics.array) {
+        Some(Value::Rows(Some(rows))) => {
+            let mut denied = Vec::new();
+            rows.retain(|topic| {
+                let element = Element::Row(topic, topic_in);
+                let error = match check.name_of(element, topics) {
+                    Some(name) if check.allows(topics.operation, topics.kind, &name) => {
+                        return true;
+                    }
+                    Some(_) => TOPIC_DENIED,
+                    None => UNKNOWN_TOPIC_ID,
+                };
+                denied.push(mirrored(&topics.mirror, element, topic_out, version, error));
+                false
+            });
+            if !denied.is_empty() {
+                check.is_edited = true;
+                check.pending.into_groups.push((id, denied));
+            }
+        }
+        _ => check.pending.is_about_all = true,
+    }
+}
+
+fn unknown_ids(
+    check: &RequestCheck<'_, '_>,
+    group: &'static StructDefinition,
+    topics: &ItemCheck,
+) -> Option<Vec<u128>> {
+    let mut ids = Vec::new();
+    for row in check.field("Groups").rows().iter().filter(|_| !check.asked) {
+        let found = elements(row, group, topics.array).into_iter();
+        ids.extend(found.filter_map(|topic| match topic.value("TopicId") {
+            Value::Uuid(id) => Some(id),
+            _ => None,
+        }));
+    }
+    check.names.retain_unknown(&mut ids);
+    (!ids.is_empty()).then_some(ids)
+}
+
+const DESCRIBE_SHARE_GROUP_OFFSETS: i16 = 90;
+
+const COORDINATOR_OF_GROUP: ItemCheck = ItemCheck {
+    array: "CoordinatorKeys",
+    name: "",
+    kind: ResourceType::Group,
+    operation: AclOperation::Describe,
+    cluster: None,
+    error: GROUP_DENIED,
+    into: "Coordinators",
+    mirror: Mirror {
+        copy: &[("", "Key")],
+        set: &[("NodeId", -1), ("Port", -1)],
+        has_message: true,
+        ..Mirror::EMPTY
+    },
+};
+
+const COORDINATOR_OF_TRANSACTION: ItemCheck = ItemCheck {
+    kind: ResourceType::TransactionalId,
+    error: TRANSACTION_DENIED,
+    ..COORDINATOR_OF_GROUP
+};
+
+pub(super) fn find_coordinator(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+    let items = match check.field("KeyType").as_int() {
+        0 => &COORDINATOR_OF_GROUP,
+        1 => &COORDINATOR_OF_TRANSACTION,
+        // Brokers reject share coordinators before version 6.
+        _ if check.version < 6 => return Some(Finding::Checked),
+        _ if check.allows_cluster(AclOperation::ClusterAction) => return Some(Finding::Checked),
+        _ => {
+            let count = check.field("CoordinatorKeys").texts().len();
+            let errors = vec![Some(CLUSTER_DENIED); count];
+            return Some(check.remove(&COORDINATOR_OF_GROUP, &errors));
+        }
+    };
+    if check.version >= 4 {
+        return Some(check.items(items));
+    }
+    let key = check.field("Key").as_text().unwrap_or_default().to_owned();
+    Some(match check.allows(items.operation, items.kind, &key) {
+        true => Finding::Checked,
+        false => Finding::Denied(items.error),
+    })
+}
+
+/// Checks the topics to which a member of a consumer or share group subscribes.
+pub(super) fn heartbeat(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+    let names = texts(check.field("SubscribedTopicNames"));
+    topics_of(check, AclOperation::Describe, &names)
+}
+
+/// Checks the topics of a Kafka Streams application.
+pub(super) fn streams_heartbeat(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+    let request = &check.api.request;
+    let at = request.position("Topology")?;
+    let topology = request.fields[at].structure()?;
+    let Value::Row(Some(row)) = &check.row.values[at] else {
+        return None;
+    };
+    let inner = element_definition(topology, "Subtopologies")?;
+    let mut sources = Vec::new();
+    let mut internal = Vec::new();
+    let mut has_regex = false;
+    for subtopology in row.get(topology, "Subtopologies").rows() {
+        has_regex |= !subtopology
+            .get(inner, "SourceTopicRegex")
+            .texts()
+            .is_empty();
+        sources.extend(texts(subtopology.get(inner, "SourceTopics")));
+        sources.extend(texts(subtopology.get(inner, "RepartitionSinkTopics")));
+        for array in ["StateChangelogTopics", "RepartitionSourceTopics"] {
+            let topic = element_definition(inner, array)?;
+            let rows = subtopology.get(inner, array).rows().iter();
+            internal.extend(rows.map(|row| name_text(row.get(topic, "Name"))));
+        }
+    }
+    let (describe, topic) = (AclOperation::Describe, ResourceType::Topic);
+    if has_regex && !check.session.subject.allows_all(describe, topic) {
+        return Some(Finding::Denied(TOPIC_DENIED));
+    }
+    sources.extend(internal.iter().cloned());
+    if let Some(denied) = topics_of(check, describe, &sources) {
+        return Some(denied);
+    }
+    // Brokers create internal topics in the name of the client.
+    match check.session.allows_cluster(AclOperation::Create) {
+        true => None,
+        false => topics_of(check, AclOperation::Create, &internal),
+    }
+}
+
+fn texts(value: &Value<'_>) -> Vec<String> {
+    let texts = value.texts().iter();
+    texts
+        .map(|text| String::from_utf8_lossy(text).into_owned())
+        .collect()
+}
+
+fn name_text(value: &Value<'_>) -> String {
+    value.as_text().unwrap_or_default().to_owned()
+}
+
+fn topics_of(
+    check: &mut RequestCheck<'_, '_>,
+    operation: AclOperation,
+    names: &[String],
+) -> Option<Finding> {
+    let mut names = names.iter();
+    let is_allowed = names.all(|name| check.allows(operation, ResourceType::Topic, name));
+    (!is_allowed).then_some(Finding::Denied(TOPIC_DENIED))
+}

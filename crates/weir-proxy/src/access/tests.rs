@@ -1,0 +1,254 @@
+//! Decisions about requests without a broker; equivalence with brokers is tested elsewhere.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_wire::message::{self, Row, Value};
+use weir_wire::topic_ids::METADATA_VERSION;
+
+use super::session::AccessSession;
+use super::table::{FETCH_SESSION_NOT_FOUND, SHARE_SESSION_NOT_FOUND};
+use super::*;
+use crate::filter::TopicNames;
+
+const RULES: &str = "
+    [[rule]]
+    principals = [\"User:ANONYMOUS\"]
+    operations = [\"read\", \"write\"]
+    topics = [\"open-*\"]
+    groups = [\"g\"]
+";
+
+fn rules(toml: &str) -> Result<Arc<AccessRules>, String> {
+    let config: AccessConfig = toml::from_str(toml).map_err(|error| error.to_string())?;
+    let built = config.build(Path::new(""));
+    built.map(Arc::new).map_err(|error| error.to_string())
+}
+
+fn session(toml: &str) -> AccessSession {
+    let rules = rules(toml).expect("rules");
+    let principals = Box::new(["User:ANONYMOUS".into()]);
+    AccessSession::new(&rules, principals, [127, 0, 0, 1].into()).expect("no super user")
+}
+
+/// Returns the decision about a request with these values.
+fn check(
+    session: &mut AccessSession,
+    (key, version): (i16, i16),
+    fill: impl FnOnce(&mut Row<'static>, &'static message::StructDefinition),
+) -> Verdict {
+    let api = message::api(key).expect("known");
+    let mut row = Row::new(&api.request, version);
+    fill(&mut row, &api.request);
+    let mut body = Vec::new();
+    let flexible = api.is_flexible(version);
+    message::encode(&row, &api.request, version, flexible, &mut body);
+    let names = &TopicNames::default();
+    let mut access = Access { session, names };
+    let verdict = access.check(key, version, &body, false).expect("decodes");
+    verdict.expect("a known version")
+}
+
+fn text(text: &'static str) -> Value<'static> {
+    Value::Bytes(Some(text.as_bytes().into()))
+}
+
+/// Returns a topic of a Fetch request.
+fn fetched(name: &'static str) -> Value<'static> {
+    let api = message::api(1).expect("Fetch");
+    let inner = mirror::element_definition(&api.request, "Topics").expect("topics");
+    let mut topic = Row::new(inner, 12);
+    topic.set(inner, "Topic", text(name));
+    Value::Rows(Some(vec![topic]))
+}
+
+fn fetch(session: &mut AccessSession, epoch: i64, id: i64, topic: &'static str) -> Verdict {
+    check(session, (1, 12), |row, fields| {
+        row.set(fields, "ReplicaId", Value::Int(-1));
+        row.set(fields, "SessionEpoch", Value::Int(epoch));
+        row.set(fields, "SessionId", Value::Int(id));
+        row.set(fields, "Topics", fetched(topic));
+    })
+}
+
+fn error_of(verdict: &Verdict, key: i16, version: i16) -> i16 {
+    let api = message::api(key).expect("known");
+    let Verdict::Respond(body) = verdict else {
+        panic!("no response: {verdict:?}");
+    };
+    let flexible = api.is_flexible(version);
+    let row = message::decode(&api.response, version, flexible, body).expect("decodes");
+    row.get(&api.response, "ErrorCode").as_int() as i16
+}
+
+#[test]
+fn fetch_session_is_used_only_where_it_was_opened() {
+    let mut session = session(RULES);
+    let unknown = fetch(&mut session, 1, 7, "open-1");
+    assert_eq!(error_of(&unknown, 1, 12), FETCH_SESSION_NOT_FOUND);
+    let Verdict::Forward(Some(pending)) = fetch(&mut session, 0, 0, "open-1") else {
+        panic!("a full fetch is forwarded");
+    };
+    assert!(pending.only_opens_session());
+    session.note_fetch_session(7);
+    assert!(matches!(
+        fetch(&mut session, 1, 7, "open-2"),
+        Verdict::Forward(None)
+    ));
+    let other = fetch(&mut session, 2, 8, "open-2");
+    assert_eq!(error_of(&other, 1, 12), FETCH_SESSION_NOT_FOUND);
+    // A denied topic ends the session, so that the client names all topics again.
+    let denied = fetch(&mut session, 2, 7, "secret");
+    assert_eq!(error_of(&denied, 1, 12), FETCH_SESSION_NOT_FOUND);
+    let ended = fetch(&mut session, 3, 7, "open-1");
+    assert_eq!(error_of(&ended, 1, 12), FETCH_SESSION_NOT_FOUND);
+    // Without a session, the error is that of the topic.
+    assert_eq!(error_of(&fetch(&mut session, 0, 0, "secret"), 1, 12), 0);
+}
+
+#[test]
+fn share_session_is_used_only_where_it_was_opened() {
+    let mut session = session(RULES);
+    let mut share = |epoch| {
+        check(&mut session, (78, 1), |row, fields| {
+            row.set(fields, "GroupId", text("g"));
+            row.set(fields, "MemberId", text("m"));
+            row.set(fields, "ShareSessionEpoch", Value::Int(epoch));
+        })
+    };
+    assert_eq!(error_of(&share(1), 78, 1), SHARE_SESSION_NOT_FOUND);
+    assert!(matches!(share(0), Verdict::Forward(None)));
+    assert!(matches!(share(1), Verdict::Forward(None)));
+}
+
+#[test]
+fn denied_request_without_response_closes_the_connection() {
+    let mut session = session(RULES);
+    let mut produce = |topic, acks| {
+        check(&mut session, (0, 12), |row, fields| {
+            let inner = mirror::element_definition(fields, "TopicData").expect("topics");
+            let mut data = Row::new(inner, 12);
+            data.set(inner, "Name", text(topic));
+            row.set(fields, "Acks", Value::Int(acks));
+            row.set(fields, "TopicData", Value::Rows(Some(vec![data])));
+        })
+    };
+    assert!(matches!(produce("open-1", 0), Verdict::Forward(None)));
+    assert!(matches!(produce("secret", 0), Verdict::Close));
+    assert!(matches!(produce("secret", 1), Verdict::Respond(_)));
+}
+
+#[test]
+fn dry_run_only_counts() {
+    let mut session = session(&format!("mode = \"dry-run\"\n{RULES}"));
+    assert!(matches!(
+        fetch(&mut session, 0, 0, "secret"),
+        Verdict::Forward(None)
+    ));
+    assert!(matches!(
+        fetch(&mut session, 0, 0, "open-1"),
+        Verdict::Forward(None)
+    ));
+    let counts: Vec<_> = session.rules.counts.rows().collect();
+    assert_eq!(counts, [(1, [1, 1])]);
+}
+
+#[test]
+fn unknown_topic_ids_are_looked_up_and_then_denied() {
+    let mut session = session(RULES);
+    let fill = |row: &mut Row<'static>, fields: &'static message::StructDefinition| {
+        let inner = mirror::element_definition(fields, "TopicData").expect("topics");
+        let mut data = Row::new(inner, 13);
+        data.set(inner, "TopicId", Value::Uuid(5));
+        row.set(fields, "Acks", Value::Int(1));
+        row.set(fields, "TopicData", Value::Rows(Some(vec![data])));
+    };
+    let asked = check(&mut session, (0, 13), fill);
+    assert!(matches!(asked, Verdict::LookUp(ids) if ids == [5]));
+    let api = message::api(0).expect("Produce");
+    let mut row = Row::new(&api.request, 13);
+    fill(&mut row, &api.request);
+    let mut body = Vec::new();
+    message::encode(&row, &api.request, 13, true, &mut body);
+    let names = &TopicNames::default();
+    let session = &mut session;
+    let verdict = Access { session, names }.check(0, 13, &body, true);
+    assert!(matches!(verdict, Ok(Some(Verdict::Respond(_)))));
+}
+
+#[test]
+fn what_is_not_understood_is_not_forwarded() {
+    let mut session = session(RULES);
+    let names = &TopicNames::default();
+    for key in 0..100 {
+        let session = &mut session;
+        let mut access = Access { session, names };
+        for version in 0..20 {
+            let cut = access.check(key, version, &[0xff; 3], false);
+            let open = [39, 40, 60, 16].contains(&key);
+            let is_forwarded = matches!(cut, Ok(Some(Verdict::Forward(_) | Verdict::Edited(..))));
+            assert!(!is_forwarded || open, "{key} {version}: {cut:?}");
+        }
+        assert!(
+            matches!(access.check(key, 90, &[], false), Ok(None)),
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn only_known_versions_are_offered() {
+    let max = |key| AccessRules::version_max(key);
+    assert_eq!(
+        (max(0), max(1), max(68), max(93), max(94)),
+        (13, 18, 0, -1, -1)
+    );
+    assert_eq!((max(4), max(83), max(-1)), (-1, -1, -1));
+    assert_eq!(AccessRules::version_min(0), 0);
+    assert_eq!(AccessRules::version_min(1), 4);
+    assert!(max(3) >= METADATA_VERSION);
+}
+
+#[test]
+fn invalid_rules_are_errors() {
+    let rule = |change: &str| rules(&RULES.replace("groups = [\"g\"]", change));
+    assert!(rule("groups = []").is_ok());
+    let cases = [
+        ("cluste = true", "unknown field"),
+        (
+            "addresses = [\"host\"]",
+            "rule 1: \"host\" is not an address",
+        ),
+        ("effect = \"maybe\"", "unknown variant"),
+    ];
+    for (change, wanted) in cases {
+        let error = rule(change).expect_err(change);
+        assert!(error.contains(wanted), "{error}");
+    }
+    let cases = [
+        ("[[rule]]", "set at least one of principals"),
+        ("super_users = [\"admin\"]", "write KIND:NAME"),
+        (
+            "acls = \"/nowhere/acls.txt\"",
+            "cannot read /nowhere/acls.txt",
+        ),
+        (
+            "[[rule]]\nprincipals = [\"User:a\"]\noperations = [\"sing\"]\ncluster = true",
+            "unknown operation \"sing\"",
+        ),
+    ];
+    for (toml, wanted) in cases {
+        let error = rules(toml).expect_err(toml);
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+#[test]
+fn super_users_have_no_session() {
+    let rules = rules("super_users = [\"User:root\"]").expect("rules");
+    let address = [127, 0, 0, 1].into();
+    let root = AccessSession::new(&rules, Box::new(["User:root".into()]), address);
+    assert!(root.is_none());
+    let other = AccessSession::new(&rules, Box::new(["User:x".into()]), address);
+    assert!(other.is_some());
+}
