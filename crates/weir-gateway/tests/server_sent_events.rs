@@ -4,13 +4,15 @@ mod support;
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use support::classes::Classes;
 use support::sse::Events;
 use support::{Client, TestEnv, http, metric, skipped, wait_metric};
 use weir_gateway::Gateway;
 
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/events");
 const STREAMS: &str = "weir_gateway_sse_streams";
 const READ: &str = "weir_gateway_kafka_records_total";
 
@@ -276,4 +278,62 @@ fn curl_prints_events() {
     let rest: Vec<_> = lines.collect();
     assert!(rest.contains(&"event: end".to_owned()), "{rest:?}");
     assert!(curl.wait().expect("an exit").success());
+}
+
+/// Starts a program of the examples for two keys.
+fn example(program: &str, file: &str, gateway: &Gateway) -> Option<Child> {
+    let path = Path::new(EXAMPLES).join(file);
+    let url = format!("http://{}", gateway.listen_address());
+    let mut command = Command::new(program);
+    command.arg(path).args([url.as_str(), "Apple", "Kiwi"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().ok()
+}
+
+/// Checks what a program prints, also after a restart of the gateway.
+fn shows_live_records(program: &str, file: &str) {
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
+    let Some(mut child) = example(program, file, &gateway) else {
+        return skipped(&format!("{program} is not installed"));
+    };
+    wait_metric(&gateway, STREAMS, |streams| streams == 1);
+    let output = BufReader::new(child.stdout.take().expect("its output"));
+    let mut lines = output.lines().map(|line| line.expect("text"));
+    env.produce("Kiwi", "\"1\"");
+    assert_eq!(
+        lines.next().expect("a line"),
+        "ltest-[key=Kiwi]  0/0  \"1\""
+    );
+    env.produce("Apple", "2");
+    assert_eq!(lines.next().expect("a line"), "ltest-[key=Apple]  0/1  2");
+    let address = gateway.listen_address();
+    gateway.shut_down();
+    let mut config = env.config(|xml| xml);
+    config.listen = address;
+    let gateway = env.ready(config);
+    wait_metric(&gateway, STREAMS, |streams| streams == 1);
+    env.produce("Kiwi", "3");
+    let last = lines.find(|line| line.ends_with("  3"));
+    assert_eq!(last.expect("a line"), "ltest-[key=Kiwi]  0/2  3");
+    child.kill().expect("it runs");
+    child.wait().expect("an exit");
+    gateway.shut_down();
+}
+
+#[test]
+fn module_and_node_program_show_live_records() {
+    shows_live_records("node", "live.mjs");
+}
+
+#[test]
+fn python_program_shows_live_records() {
+    shows_live_records("python3", "live.py");
+}
+
+#[test]
+fn module_has_at_most_three_kilobytes() {
+    let module = std::fs::read(Path::new(EXAMPLES).join("weir-events.js"));
+    let bytes = module.expect("the module").len();
+    assert!(bytes <= 3_000, "{bytes} bytes");
 }

@@ -1,0 +1,18 @@
+// Prints the newest record of some keys of a Kafka topic as it changes.
+//
+// Usage: node live.mjs [SERVER [KEY...]]
+
+import { follow } from "./weir-events.js";
+
+const [url = "http://localhost:8080", ...named] = process.argv.slice(2);
+const keys = named.length > 0 ? named : ["Apple", "Banana", "Orange", "Grape", "Kiwi"];
+
+follow({
+  url,
+  items: keys.map((key) => `ltest-[key=${key}]`),
+  fields: ["partition", "offset", "value"],
+  onStatus: (status, detail = "") => console.error(status, detail),
+  onValues: (item, { partition, offset, value }) => {
+    console.log(`${item}  ${partition}/${offset}  ${(value ?? "(null)").slice(0, 60)}`);
+  },
+});
