@@ -2,8 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build deb demo test test-kerberos test-otlp test-keycloak test-rules test-churn \
-  test-tutorial test-adapter-faults attack lint bench soak fuzz clean docs
+.PHONY: help bootstrap build deb demo test test-kerberos test-otlp test-keycloak test-rules \
+  test-churn test-tutorial test-adapter-faults attack lint bench soak fuzz clean docs
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir

@@ -10,7 +10,12 @@ const keys = given.length > 0 ? given : ['Apple', 'Banana', 'Orange', 'Grape', '
 // The names of the adapter set, the data adapter, the items and the fields are those of ../adapters.xml.
 const client = new LightstreamerClient(server, 'KafkaConnector');
 client.addListener({
-  onStatusChange: (status) => console.error(status),
+  onStatusChange: (status) => {
+    console.error(status);
+    if (status === 'DISCONNECTED:WILL-RETRY') {
+      console.error(`no gateway answers at ${server}, trying again`);
+    }
+  },
   onServerError: (code, message) => console.error(`refused: ${code} ${message}`),
 });
 

@@ -15,8 +15,14 @@ from lightstreamer.client import (
 
 
 class Connection(ClientListener):
+    def __init__(self, server):
+        super().__init__()
+        self.server = server
+
     def onStatusChange(self, status):
         print(status, file=sys.stderr)
+        if status == "DISCONNECTED:WILL-RETRY":
+            print(f"no gateway answers at {self.server}, trying again", file=sys.stderr)
 
     def onServerError(self, code, message):
         print(f"refused: {code} {message}", file=sys.stderr)
@@ -39,7 +45,7 @@ def main():
 
     # The names of the adapter set, the data adapter, the items and the fields are those of ../adapters.xml.
     client = LightstreamerClient(server, "KafkaConnector")
-    client.addListener(Connection())
+    client.addListener(Connection(server))
     items = [f"ltest-[key={key}]" for key in keys]
     # MERGE: what a record holds replaces what the one before held; a client that lags gets the newest.
     subscription = Subscription("MERGE", items, ["key", "value", "partition", "offset"])

@@ -4,6 +4,7 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -47,11 +48,43 @@ fn start(command: &mut Command) -> (Process, Receiver<String>) {
     (child, lines)
 }
 
-#[test]
-fn node_and_python_show_live_records() {
+/// Returns the programs of the examples, without arguments.
+fn programs() -> [Command; 3] {
     let stop = AtomicBool::new(false);
     let node = weir_lab::sdk::node(&mut |_| {}, &stop).unwrap();
     let python = weir_lab::sdk::python(&mut |_| {}, &stop).unwrap();
+    let java = weir_lab::sdk::java(&mut |_| {}, &stop).unwrap();
+    let mut in_node = Command::new(&node.node_bin);
+    in_node.arg(examples().join("node/live.js"));
+    in_node.env("NODE_PATH", node.modules());
+    let mut in_python = Command::new(&python.python_bin);
+    in_python.arg(examples().join("python/live.py"));
+    let mut in_java = Command::new(&java.java_bin);
+    in_java.args(["-cp", &java.class_path]);
+    in_java.arg(examples().join("java/Live.java"));
+    [in_node, in_python, in_java]
+}
+
+#[test]
+fn programs_without_a_gateway_name_its_address() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let expected = format!("no gateway answers at {server}, trying again");
+    for mut command in programs() {
+        let mut child = Process::spawn(command.arg(&server).stderr(Stdio::piped()));
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let found = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| *line == expected);
+        assert!(found.is_some(), "{command:?}");
+    }
+}
+
+#[test]
+fn programs_show_live_records() {
+    let stop = AtomicBool::new(false);
     let options = LabOptions {
         heap_mb: 256,
         ready_timeout: 2 * TEST_TIMEOUT,
@@ -73,13 +106,7 @@ fn node_and_python_show_live_records() {
     let dir = tempfile::tempdir().unwrap();
     let (_gateway, server) = gateway(dir.path(), &bootstrap);
 
-    let mut in_node = Command::new(&node.node_bin);
-    in_node
-        .arg(examples().join("node/live.js"))
-        .env("NODE_PATH", node.modules());
-    let mut in_python = Command::new(&python.python_bin);
-    in_python.arg(examples().join("python/live.py"));
-    for command in [&mut in_node, &mut in_python] {
+    for mut command in programs() {
         let (_program, lines) = start(command.args([server.as_str(), "Apple", "Kiwi"]));
         let deadline = Instant::now() + TEST_TIMEOUT;
         let line = loop {

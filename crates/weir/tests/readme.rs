@@ -157,6 +157,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "needs npm; tests of pages run it",
     ),
     (
+        "examples/java/README.md",
+        "cd examples",
+        "needs Maven; tests/examples.rs runs it",
+    ),
+    (
         "examples/python/README.md",
         "cd examples",
         "needs PyPI; tests/examples.rs runs it",
