@@ -46,6 +46,8 @@ struct RunningCell<'a> {
     processes: CellProcesses<'a>,
     gateway: Option<GatewayReady>,
     probe: Option<ProbeProcess>,
+    /// Largest difference of the clocks of two processes; `None` with one clock.
+    clock_bound_ns: Option<u64>,
     notes: Vec<String>,
 }
 
@@ -62,6 +64,7 @@ impl<'a> RunningCell<'a> {
             processes,
             gateway: None,
             probe: None,
+            clock_bound_ns: None,
             notes: Vec::new(),
         })
     }
@@ -99,15 +102,21 @@ impl<'a> RunningCell<'a> {
         match self.spec.architecture {
             Architecture::Groups | Architecture::Standalone => Ok(None),
             Architecture::Floor => {
-                let floor = self.workers().floor();
+                let floor = self.workers().floor(self.listen());
                 self.processes.start(ProcessRole::Floor, &floor)?;
                 self.wait_ready(ProcessRole::Floor, READY_TIMEOUT, observer)?;
                 let port = self.processes.collected.port;
                 let port = port.ok_or_else(|| CellFailure::because("floor reported no port"))?;
-                Ok(Some(format!("127.0.0.1:{port}")))
+                Ok(Some(SocketAddr::new(self.listen(), port).to_string()))
             }
             Architecture::Gateway => self.start_gateway(observer).map(Some),
         }
+    }
+
+    /// Returns the address of this machine at which clients reach its servers.
+    fn listen(&self) -> IpAddr {
+        let machines = self.context.run.run_dir.options.machines.as_ref();
+        machines.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |it| it.listen)
     }
 
     fn start_gateway(&mut self, observer: &mut dyn Observer) -> CellResult<String> {
@@ -115,7 +124,7 @@ impl<'a> RunningCell<'a> {
         let plan = (self.context.plan, self.spec.variant);
         let dir = &self.processes.dir;
         let files = GatewayFiles::write(dir, plan, context.broker.connection(), &self.topic)?;
-        let args = files.args(ANY_PORT, ANY_PORT);
+        let args = files.args(SocketAddr::new(self.listen(), 0), ANY_PORT);
         let gateway = RoleProcess::plain(&context.run_dir.options.exe, &args, role, dir)?;
         let pid = gateway.pid();
         self.processes.running.push(gateway);

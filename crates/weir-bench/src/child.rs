@@ -17,12 +17,18 @@ use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
 use super::BenchError;
 use crate::experiment::names::names;
+use weir_engine::inventory::InventoryRole;
+use weir_engine::machines::SshMachine;
+use weir_engine::session::{EVENT_PREFIX, RoleProcessRequest, SessionEvent};
 use weir_load::child_environment::without_options;
+use weir_load::sampler::RoleSample;
 use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 
 #[derive(Debug)]
 pub(super) enum ChildEvent {
     Event(ProcessRole, WorkerEvent),
+    /// Sample of a process on another machine.
+    Sample(ProcessRole, RoleSample),
     InvalidLine(ProcessRole, String),
     Closed(ProcessRole),
 }
@@ -48,6 +54,18 @@ names!(pub(super) ProcessRole, "role": Proxy = "proxy", Broker = "broker", Gatew
     ProduceMarked = "produce_marked", KafkaTool = "kafka-tool");
 
 impl ProcessRole {
+    /// Returns the role in inventories.
+    pub(super) fn in_inventory(self) -> InventoryRole {
+        match self {
+            Self::Broker => InventoryRole::Brokers,
+            Self::Gateway | Self::Floor => InventoryRole::Gateway,
+            Self::Proxy => InventoryRole::Proxy,
+            Self::Clients => InventoryRole::Clients,
+            Self::Consume => InventoryRole::Consumers,
+            Self::Produce | Self::ProduceMarked | Self::KafkaTool => InventoryRole::Producers,
+        }
+    }
+
     pub(super) fn produces(self) -> bool {
         matches!(self, Self::Produce | Self::ProduceMarked)
     }
@@ -60,6 +78,8 @@ pub(super) struct RoleProcess {
     child: OwnedChild,
     stdin: Option<ChildStdin>,
     log: PathBuf,
+    /// The child is the ssh of a process on another machine.
+    is_remote: bool,
     watchdog: Option<OwnedChild>,
 }
 
@@ -99,13 +119,38 @@ impl RoleProcess {
         dir: &Path,
         messages: SyncSender<ChildEvent>,
     ) -> Result<Self, BenchError> {
-        let mut started = Self::spawn(exe, args, role, dir, true)?;
+        let mut command = Process::new(exe);
+        without_options(&mut command).args(args);
+        Self::spawn(command, role, dir, true)?.read(dir, messages)
+    }
+
+    /// Starts a worker on another machine, as [`worker`](Self::worker) does on this one.
+    pub(super) fn remote_worker(
+        machine: &SshMachine,
+        request: RoleProcessRequest,
+        role: ProcessRole,
+        dir: &Path,
+        messages: SyncSender<ChildEvent>,
+    ) -> Result<Self, BenchError> {
+        let mut started = Self::spawn(machine.role_command(), role, dir, true)?;
+        started.is_remote = true;
+        if let Some(stdin) = &mut started.stdin {
+            let line = SshMachine::role_request(request);
+            let sent = stdin.write_all(&line).and_then(|()| stdin.flush());
+            sent.map_err(|error| BenchError::Spawn(role.name(), error))?;
+        }
+        started.read(dir, messages)
+    }
+
+    /// Reads the events of a worker in a thread.
+    fn read(mut self, dir: &Path, messages: SyncSender<ChildEvent>) -> Result<Self, BenchError> {
+        let role = self.role;
         // Invariant: `spawn` requested the pipe.
-        let stdout = started.child.0.stdout.take().ok_or(BenchError::NoPipe)?;
+        let stdout = self.child.0.stdout.take().ok_or(BenchError::NoPipe)?;
         let raw_path = dir.join(format!("{}.jsonl", role.name()));
         let raw = File::create(&raw_path).map_err(|error| BenchError::file(&raw_path, error))?;
         thread::spawn(move || read_events(role, stdout, raw, &messages));
-        Ok(started)
+        Ok(self)
     }
 
     /// Starts a process that does not speak the worker protocol.
@@ -115,7 +160,9 @@ impl RoleProcess {
         role: ProcessRole,
         dir: &Path,
     ) -> Result<Self, BenchError> {
-        let mut started = Self::spawn(exe, args, role, dir, false)?;
+        let mut command = Process::new(exe);
+        without_options(&mut command).args(args);
+        let mut started = Self::spawn(command, role, dir, false)?;
         match watch_parent(started.pid()) {
             Ok(watchdog) => started.watchdog = Some(watchdog),
             Err(error) => {
@@ -126,8 +173,7 @@ impl RoleProcess {
     }
 
     fn spawn(
-        exe: &Path,
-        args: &[String],
+        mut command: Process,
         role: ProcessRole,
         dir: &Path,
         piped: bool,
@@ -135,9 +181,7 @@ impl RoleProcess {
         let log = dir.join(format!("{}.log", role.name()));
         let log_file = File::create(&log).map_err(|error| BenchError::file(&log, error))?;
         let pipe = || if piped { Stdio::piped() } else { Stdio::null() };
-        let mut command = Process::new(exe);
-        let mut child = without_options(&mut command)
-            .args(args)
+        let mut child = command
             .stdin(pipe())
             .stdout(pipe())
             .stderr(log_file)
@@ -150,13 +194,19 @@ impl RoleProcess {
             child: OwnedChild(child),
             stdin,
             log,
+            is_remote: false,
             watchdog: None,
         })
     }
 
     /// Raises the scheduling priority of the process. Returns `true` if that was permitted. Threads
     /// inherit the priority, so call this before the process starts its work.
+    ///
+    /// A process on another machine does not share its processors with the system under test.
     pub(super) fn raise_priority(&self) -> bool {
+        if self.is_remote {
+            return true;
+        }
         let pid = self.raw_pid();
         pid.is_some_and(|pid| setpriority_process(Some(pid), PREFERRED_NICE).is_ok())
     }
@@ -228,8 +278,9 @@ fn read_events(
         if let Err(error) = raw.write_all(&line) {
             tracing::warn!(role = role.name(), %error, "writing a raw event failed");
         }
-        let message = match serde_json::from_slice(&line) {
-            Ok(event) => ChildEvent::Event(role, event),
+        let message = match parse(role, &line) {
+            Ok(Some(message)) => message,
+            Ok(None) => continue,
             Err(error) => ChildEvent::InvalidLine(role, error.to_string()),
         };
         if messages.send(message).is_err() {
@@ -238,6 +289,17 @@ fn read_events(
     }
     // Fails only if the receiver has been dropped.
     let _ = messages.send(ChildEvent::Closed(role));
+}
+
+/// Parses a line of a worker, or of the session of a worker on another machine.
+fn parse(role: ProcessRole, line: &[u8]) -> serde_json::Result<Option<ChildEvent>> {
+    if !line.starts_with(EVENT_PREFIX) {
+        return serde_json::from_slice(line).map(|event| Some(ChildEvent::Event(role, event)));
+    }
+    Ok(match serde_json::from_slice(line)? {
+        SessionEvent::Usage(sample) => Some(ChildEvent::Sample(role, sample)),
+        SessionEvent::Hello { .. } => None,
+    })
 }
 
 /// Maximum number of queued events. A full queue blocks the workers, which send a few lines per

@@ -11,6 +11,7 @@ use weir_stats::{Histogram, NegativeCount, hlog};
 use super::BenchError;
 use super::child::{ChildEvent, ProcessRole};
 use weir_load::delivery::DeliverySummary;
+use weir_load::sampler::RoleSample;
 use weir_load::worker::protocol::{
     LatencyTag, LedgerEntry, ProduceSummary, ScanSummary, Summary, WorkerEvent, WorkerProgress,
 };
@@ -46,6 +47,8 @@ pub(super) struct Collected {
     pub(super) scan: Option<ScanSummary>,
     /// Intervals of the stage `publish_ack`, in order.
     pub(super) publish_acks: Vec<LatencySpan>,
+    /// Samples of processes on other machines that the sampler has not got yet.
+    pub(super) samples: Vec<(ProcessRole, RoleSample)>,
     pub(super) closed: Vec<ProcessRole>,
     pub(super) errors: Vec<String>,
 }
@@ -69,6 +72,7 @@ impl Collected {
             delivery: None,
             scan: None,
             publish_acks: Vec::new(),
+            samples: Vec::new(),
             closed: Vec::new(),
             errors: Vec::new(),
         })
@@ -91,6 +95,7 @@ impl Collected {
                     .push(format!("{} sent an invalid event: {error}", role.name()));
             }
             ChildEvent::Closed(role) => self.closed.push(role),
+            ChildEvent::Sample(role, sample) => self.samples.push((role, sample)),
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use weir_drivers::conformance::ConformanceError;
 use weir_drivers::{DriverError, DriverFailure};
+use weir_engine::machines::MachinesError;
 use weir_kafka::AdminError;
 use weir_lab::LabError;
 
@@ -33,6 +34,9 @@ pub enum BenchError {
     /// Broker could not be started.
     #[error("cannot start a broker for the run: {0}")]
     Lab(#[from] LabError),
+    /// Machines that cannot be used.
+    #[error(transparent)]
+    Machines(#[from] MachinesError),
     /// Admin request that failed.
     #[error(transparent)]
     Admin(#[from] AdminError),
@@ -109,7 +113,8 @@ impl BenchError {
                 ConformanceError::File(..) => ErrorClass::Instrument,
                 _ => ErrorClass::Target,
             },
-            Self::Admin(_) => ErrorClass::Target,
+            Self::Machines(MachinesError::Ssh(_)) | Self::Admin(_) => ErrorClass::Target,
+            Self::Machines(_) => ErrorClass::Usage,
             Self::Client(error) => error.class(),
             Self::ClientFile(_) | Self::Spawn(..) | Self::NoPipe | Self::Exited(..) => {
                 ErrorClass::Instrument

@@ -27,6 +27,7 @@ pub fn import(
         bootstrap: None,
         client: ClientProperties::default(),
         exe: PathBuf::new(),
+        machines: None,
         command_line: command_line.to_vec(),
     };
     let run_dir = RunDir::create("import", &options, &stop)?;

@@ -1,6 +1,7 @@
 //! Runs plans: starts one process per role for each cell, measures, and writes the run directory.
 
 mod cell;
+mod cell_clocks;
 mod child;
 mod collect;
 mod derived;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
+use super::cell_clocks::CellClocks;
 use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
 use super::collect::Collected;
 use super::observer::Live;
@@ -25,6 +26,7 @@ pub(super) struct CellProcesses<'a> {
     receiver: Receiver<ChildEvent>,
     pub(super) collected: Collected,
     pub(super) usage: CellUsage,
+    pub(super) clocks: CellClocks,
     pub(super) running: Vec<RoleProcess>,
 }
 
@@ -47,6 +49,7 @@ impl<'a> CellProcesses<'a> {
             messages,
             receiver,
             usage,
+            clocks: CellClocks::default(),
             running: Vec::new(),
         })
     }
@@ -73,9 +76,19 @@ impl<'a> CellProcesses<'a> {
         role: ProcessRole,
         args: &[String],
     ) -> CellResult<&RoleProcess> {
-        let (exe, messages) = (&self.context.run_dir.options.exe, self.messages.clone());
-        let worker = RoleProcess::worker(exe, args, role, &self.dir, messages)?;
-        self.usage.watch(role, &[worker.pid()]);
+        let (options, messages) = (self.context.run_dir.options, self.messages.clone());
+        let machines = options.machines.as_ref();
+        let worker = match machines.and_then(|it| it.with(role.in_inventory())) {
+            Some(machine) => {
+                let request = self.clocks.request(machine, args)?;
+                RoleProcess::remote_worker(machine, request, role, &self.dir, messages)?
+            }
+            None => {
+                let worker = RoleProcess::worker(&options.exe, args, role, &self.dir, messages)?;
+                self.usage.watch(role, &[worker.pid()]);
+                worker
+            }
+        };
         self.running.push(worker);
         Ok(&self.running[self.running.len() - 1])
     }
@@ -150,6 +163,9 @@ impl<'a> CellProcesses<'a> {
         }
         while let Ok(message) = self.receiver.try_recv() {
             self.collected.take(message);
+        }
+        for (role, sample) in self.collected.samples.drain(..) {
+            self.usage.add(role, sample);
         }
     }
 

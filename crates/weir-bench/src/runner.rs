@@ -74,7 +74,7 @@ fn measure(
     let (cells, find_max) = work(context, observer);
     let about = [plan.name.as_str(), &plan.title, &plan.question];
     let mut run = run_dir.describe(about, plan.reference.as_ref(), &broker);
-    run.placement = settings::placement(plan);
+    run.placement = settings::placement(plan, options.machines.as_deref());
     run.settings = settings::settings(plan, &broker);
     run.settings.push(processes(&run_dir, &mut run.notes));
     describe_broker(&mut run, &broker);

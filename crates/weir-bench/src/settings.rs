@@ -1,13 +1,15 @@
 //! Process roles and settings of a plan, as recorded in `run.json`.
 
+use weir_engine::machines::Machines;
 use weir_stats::run::{Placement, SettingGroup};
 
+use crate::child::ProcessRole;
 use crate::experiment::RunBroker;
 use crate::experiment::run_dir::{self, list};
 use crate::plan::{Architecture, Plan, Validity, Workload};
 
-/// Returns the process roles of a plan; all run on this machine.
-pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
+/// Returns the process roles of a plan with their machines.
+pub(super) fn placement(plan: &Plan, machines: Option<&Machines>) -> Vec<Placement> {
     let has = |architecture| plan.architectures.contains(&architecture);
     let is_timed_apart = plan.workload.marked_per_s > 0.0;
     let (gateway, floor) = (has(Architecture::Gateway), has(Architecture::Floor));
@@ -24,7 +26,17 @@ pub(super) fn placement(plan: &Plan) -> Vec<Placement> {
         (consumers, "consume", "plain consumers, one event loop"),
     ];
     let present = roles.into_iter().filter(|(is_present, ..)| *is_present);
-    let placements = present.map(|(_, role, text)| run_dir::placement(role, text));
+    let placements = present.map(|(_, role, text)| {
+        let placement = run_dir::placement(role, text);
+        let known: Option<ProcessRole> = role.parse().ok();
+        match known.and_then(|role| machines?.with(role.in_inventory())) {
+            Some(machine) => Placement {
+                host: machine.name.clone(),
+                ..placement
+            },
+            None => placement,
+        }
+    });
     placements.collect()
 }
 

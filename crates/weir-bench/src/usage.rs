@@ -7,7 +7,7 @@ use weir_stats::run::{Cell, MachineUsage, RoleUsage};
 use super::child::ProcessRole;
 use super::environment;
 use super::saturation::MachineLoad;
-use weir_load::sampler::Sampler;
+use weir_load::sampler::{RoleSample, Sampler};
 
 #[derive(Debug, Default)]
 pub(super) struct CellUsage {
@@ -24,6 +24,11 @@ impl CellUsage {
                 tracing::debug!(%error, "process exited before it was sampled");
             }
         }
+    }
+
+    /// Adds a sample of a process on another machine.
+    pub(super) fn add(&mut self, role: ProcessRole, sample: RoleSample) {
+        self.sampler.add(role.name(), sample);
     }
 
     /// Records that a role is ready and its memory at that time.

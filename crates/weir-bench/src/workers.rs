@@ -1,5 +1,6 @@
 //! Command lines of the worker processes.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use super::child::ProcessRole;
@@ -77,10 +78,10 @@ impl Workers<'_> {
             .0
     }
 
-    pub(super) fn floor(&self) -> Vec<String> {
+    pub(super) fn floor(&self, listen: IpAddr) -> Vec<String> {
         let clients = &self.plan.clients;
         self.topic_args("floor")
-            .with("--listen", "127.0.0.1:0")
+            .with("--listen", SocketAddr::new(listen, 0))
             .with("--fields", clients.fields.join(","))
             .with("--diffs", clients.scenario.diffs().name())
             .0

@@ -86,6 +86,9 @@ pub enum InventoryError {
     /// Several machines have a role that cannot be shared.
     #[error("{0}: role {1} is on several machines: it runs on one")]
     Shared(String, InventoryRole),
+    /// A machine has options for `ssh` but no destination.
+    #[error("{0}: machine \"{1}\": ssh_options need ssh, the destination")]
+    NoDestination(String, String),
     /// A limit is zero, negative or not a number.
     #[error("{0}: machine \"{1}\": {2} must be above 0")]
     Limit(String, String, &'static str),
@@ -104,6 +107,13 @@ pub struct Inventory {
 pub struct Machine {
     /// Unique name, in results and messages.
     pub name: String,
+    /// Destination for `ssh`; `None`: this machine, or one that the test does not start.
+    pub ssh: Option<String>,
+    /// Options for `ssh`.
+    #[serde(default)]
+    pub ssh_options: Vec<String>,
+    /// Address at which the other machines reach it; `None`: the host of `ssh`, or loopback.
+    pub address: Option<String>,
     /// Roles whose processes the machine runs; of a shared role it runs an equal share.
     pub roles: Vec<InventoryRole>,
     /// MachineLimits, as far as they are known.
@@ -137,6 +147,10 @@ impl Inventory {
             if roles.is_empty() || roles.len() < machine.roles.len() {
                 let (file, name) = name();
                 return Err(InventoryError::Roles(file, name));
+            }
+            if !machine.ssh_options.is_empty() && machine.ssh.is_none() {
+                let (file, name) = name();
+                return Err(InventoryError::NoDestination(file, name));
             }
             if let Some(limit) = machine.limits.invalid() {
                 let (file, name) = name();
@@ -216,6 +230,8 @@ mod tests {
         );
         let zero = error(&(clients.clone() + "limits = { cores = 0.0 }"));
         assert_eq!(zero, "machines.toml: machine \"a\": cores must be above 0");
+        let options = error(&(clients.clone() + "ssh_options = [\"-4\"]"));
+        assert!(options.contains("machine \"a\": ssh_options need ssh"));
         assert!(error(&(clients + "speed = 1")).contains("unknown field `speed`"));
         assert!(error(&machine("a", "roles = [\"king\"]")).contains("unknown variant `king`"));
     }

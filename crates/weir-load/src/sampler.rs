@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use procfs::process::{ProcState, Process};
 use procfs::{CurrentSI, KernelStats, ProcError, ticks_per_second};
+use serde::{Deserialize, Serialize};
 
 /// Process of a role. The start time excludes another process that gets the same process id later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,7 @@ struct WatchedProcess {
 }
 
 /// Running totals and current values of one role, summed over its processes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Sample {
     unix_ns: u64,
     user_us: u64,
@@ -31,6 +32,14 @@ struct Sample {
     switches_involuntary: u64,
     disk_read_bytes: u64,
     disk_written_bytes: u64,
+}
+
+/// Sample of a role on another machine, for the sampler of the coordinator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleSample {
+    sample: Sample,
+    /// Id, name and CPU time in microseconds of each thread.
+    threads: Vec<(i32, String, u64)>,
 }
 
 /// Usage of one role between two samples.
@@ -123,6 +132,8 @@ pub struct Sampler {
 #[derive(Debug, Default)]
 struct SampledRole {
     processes: Vec<WatchedProcess>,
+    /// Processes on other machines.
+    remote: usize,
     samples: Vec<Sample>,
     threads: ThreadTimes,
 }
@@ -152,7 +163,8 @@ impl Sampler {
     /// Samples all roles and the machine. Returns the processes that ended since the last sample.
     pub fn sample(&mut self, unix_ns: u64) -> Vec<Died> {
         let mut died = Vec::new();
-        for (name, role) in &mut self.roles {
+        let here = |(_, role): &(&String, &mut SampledRole)| !role.processes.is_empty();
+        for (name, role) in self.roles.iter_mut().filter(here) {
             let ended = role
                 .sample(unix_ns)
                 .into_iter()
@@ -166,6 +178,29 @@ impl Sampler {
         died
     }
 
+    /// Returns the latest sample of a role, with its threads.
+    pub fn latest(&self, role: &str) -> Option<RoleSample> {
+        let role = self.roles.get(role)?;
+        let sample = *role.samples.last()?;
+        let threads = role.threads.at(sample.unix_ns);
+        let threads = threads.map(|(id, name, cpu_us)| (id, name.to_owned(), cpu_us));
+        Some(RoleSample {
+            sample,
+            threads: threads.collect(),
+        })
+    }
+
+    /// Adds a sample of a role whose only process runs on another machine.
+    pub fn add(&mut self, role: &str, remote: RoleSample) {
+        let role = self.roles.entry(role.to_owned()).or_default();
+        role.remote = 1;
+        let unix_ns = remote.sample.unix_ns;
+        role.samples.push(remote.sample);
+        for (id, name, cpu_us) in remote.threads {
+            role.threads.add(id, name, unix_ns, cpu_us);
+        }
+    }
+
     /// Returns the names of the roles.
     pub fn roles(&self) -> impl Iterator<Item = &str> {
         self.roles.keys().map(String::as_str)
@@ -173,7 +208,8 @@ impl Sampler {
 
     /// Returns the number of processes of a role, including ended ones.
     pub fn processes(&self, role: &str) -> usize {
-        self.roles.get(role).map_or(0, |role| role.processes.len())
+        let count = |role: &SampledRole| role.processes.len() + role.remote;
+        self.roles.get(role).map_or(0, count)
     }
 
     /// Returns the usage of a role between the first and the last sample with `from <= t <= until`;
@@ -363,6 +399,14 @@ impl ThreadTimes {
         times.totals.push((unix_ns, cpu_us));
     }
 
+    /// Returns id, name and CPU time of the threads at a point in time.
+    fn at(&self, unix_ns: u64) -> impl Iterator<Item = (i32, &str, u64)> {
+        self.0.iter().filter_map(move |(id, times)| {
+            let (last_unix_ns, cpu_us) = *times.totals.last()?;
+            (last_unix_ns == unix_ns).then_some((*id, times.name.as_str(), cpu_us))
+        })
+    }
+
     /// Returns all threads, each with its share of a core between two points in time.
     fn shares(&self, from_unix_ns: u64, until_unix_ns: u64) -> impl Iterator<Item = (&str, f64)> {
         self.0.values().filter_map(move |times| {
@@ -448,6 +492,31 @@ mod tests {
                 .system(0, 5_000)
                 .is_some_and(|system| system.elapsed_ns == 1_000)
         );
+    }
+
+    #[test]
+    fn samples_of_another_machine_count_as_own() {
+        let mut there = Sampler::default();
+        there.watch("role", std::process::id()).expect("we run");
+        let mut here = Sampler::default();
+        for unix_ns in [1_000, 2_000] {
+            there.sample(unix_ns);
+            let sample = there.latest("role").expect("a sample");
+            let text = serde_json::to_string(&sample).expect("plain numbers");
+            here.add("clients", serde_json::from_str(&text).expect("the same"));
+            here.sample(unix_ns);
+        }
+        assert_eq!(
+            here.usage("clients", 0, 3_000),
+            there.usage("role", 0, 3_000)
+        );
+        let (name, _) = here.busiest_thread("clients", 0, 3_000).expect("threads");
+        assert!(
+            there
+                .thread_shares("role", 0, 3_000)
+                .any(|(it, _)| it == name)
+        );
+        assert_eq!(here.processes("clients"), 1);
     }
 
     #[test]

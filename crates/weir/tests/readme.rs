@@ -99,6 +99,16 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "weir load",
         "needs topics, machines or agents; tests of load run each",
     ),
+    (
+        "docs/many-machines.md",
+        "weir bench run broadcast",
+        "needs an inventory; tests of inventories and dry runs cover it",
+    ),
+    (
+        "docs/many-machines.md",
+        "weir bench run keyed --engine ssh",
+        "needs other machines; tests/ssh.rs runs it",
+    ),
     ("docs/method.md", "weir bench run", "minutes"),
     (
         "docs/migrate-from-lightstreamer.md",

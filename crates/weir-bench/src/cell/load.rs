@@ -1,10 +1,13 @@
 //! Load phases of a cell: warm-up, measured window, drain, and the result.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use weir_engine::clock;
 use weir_stats::run::Cell;
 use weir_stats::steady_state;
 
+use super::super::cell_clocks;
 use super::super::child::ProcessRole;
 use super::super::gateway;
 use super::super::observer::{Live, Observer};
@@ -33,6 +36,7 @@ impl RunningCell<'_> {
         self.announce(&window);
         self.load(&mut window, observer)?;
         self.settle(&window, observer)?;
+        self.bound_clocks(&window)?;
         Ok(window)
     }
 
@@ -144,6 +148,24 @@ impl RunningCell<'_> {
         Ok(())
     }
 
+    /// Waits for the exchanges after the window, and sets the bound of the clocks of all machines.
+    fn bound_clocks(&mut self, window: &MeasuredWindow) -> CellResult {
+        let run_dir = self.context.run.run_dir;
+        let machines = run_dir.options.machines.as_deref();
+        let end_unix_ns = window.until_unix_ns + nanos(clock::LEAD);
+        while machines.is_some() && self.processes.now_unix_ns() < end_unix_ns {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        let span = (window.from_unix_ns, window.until_unix_ns);
+        self.clock_bound_ns = self.processes.clocks.bound_ns(machines, span)?;
+        if let Some(bound_ns) = self.clock_bound_ns {
+            run_dir
+                .clock_bound_ns
+                .fetch_max(bound_ns, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Reads the gateway's counters, and writes the complete response to `file` if given.
     fn scrape_gateway(&mut self, file: Option<&str>) {
         let Some(gateway) = self.gateway else { return };
@@ -179,6 +201,9 @@ impl RunningCell<'_> {
         };
         result::build(cell, window, measured);
         cell.notes.extend(self.notes);
+        if let Some(bound_ns) = self.clock_bound_ns {
+            cell_clocks::check(cell, bound_ns);
+        }
         let ledger = self.processes.collected.ledger();
         cell.probe = self.probe.map(|probe| probe.finish(window, &ledger));
         cell.hlog_file = Some(self.processes.hlog_name);

@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use procfs::process::{ProcState, Process};
+use weir_engine::machines::Machines;
 use weir_kafka::{Admin, KafkaSettings};
 use weir_lab::{Lab, LabOptions, ports};
 use weir_load::kafka::{ClientFile, ClientProperties};
@@ -24,6 +26,8 @@ pub struct BenchOptions {
     pub client: ClientProperties,
     /// Path of this program.
     pub exe: PathBuf,
+    /// Machines that run roles; `None`: all roles run on this machine.
+    pub machines: Option<Arc<Machines>>,
     /// Command line as typed.
     pub command_line: Vec<String>,
 }

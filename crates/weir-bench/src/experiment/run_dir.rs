@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_stats::run::{
-    Confidence, FILE_NAME, Machine, Placement, ReferenceFigures, Run, RunFile, RunOutcome, SCHEMA,
-    ThresholdCounts,
+    ClockInfo, ClockMode, Confidence, FILE_NAME, Machine, Placement, ReferenceFigures, Run,
+    RunFile, RunOutcome, SCHEMA, ThresholdCounts,
 };
 use weir_stats::{answer, utc};
 
@@ -53,6 +53,8 @@ pub(crate) struct RunDir<'a> {
     pub(crate) started_unix_ns: u64,
     /// Set to false if the priority of a cell's producers could not be raised.
     pub(crate) producers_preferred: AtomicBool,
+    /// Largest difference of clocks in nanoseconds in the cells so far; 0: one clock.
+    pub(crate) clock_bound_ns: AtomicU64,
     /// Machine facts from before any process was started.
     machine: Machine,
 }
@@ -90,6 +92,7 @@ impl<'a> RunDir<'a> {
             clock: Clock::start(),
             started_unix_ns,
             producers_preferred: AtomicBool::new(true),
+            clock_bound_ns: AtomicU64::new(0),
             machine: environment::machine(),
         }
     }
@@ -129,6 +132,13 @@ impl<'a> RunDir<'a> {
 
     /// Stops the broker and writes `run.json`.
     pub(crate) fn finish(self, mut run: Run, broker: RunBroker) -> Result<Finished, BenchError> {
+        let bound_ns = self.clock_bound_ns.load(Ordering::Relaxed);
+        if bound_ns > 0 {
+            run.clock = ClockInfo {
+                mode: ClockMode::OffsetEstimate,
+                bound_ns,
+            };
+        }
         run.finished_utc = utc::rfc3339(self.clock.now_unix_ns() / SECOND_NS);
         if let Err(error) = broker.down() {
             let text = format!("the broker did not shut down cleanly: {error}");

@@ -305,6 +305,7 @@ mod tests {
             bootstrap: None,
             client: ClientProperties::default(),
             exe: PathBuf::new(),
+            machines: None,
             command_line: Vec::new(),
         };
         let facts = RunFacts {

@@ -10,8 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weir_load::clock::Clock;
-
 use super::{ClockHistory, Exchange};
 
 /// Secret of a measurement; packets with another one are not answered.
@@ -32,15 +30,19 @@ pub struct ClockMeter {
 }
 
 impl ClockEcho {
-    /// Answers at `listen` with the time of `clock`.
+    /// Answers at `listen` with the time that `now` returns, in Unix nanoseconds.
     ///
     /// # Errors
     /// The error of the socket, if it cannot be bound.
-    pub fn start(listen: SocketAddr, key: ClockKey, clock: Clock) -> io::Result<Self> {
+    pub fn start(
+        listen: SocketAddr,
+        key: ClockKey,
+        now: impl Fn() -> u64 + Send + 'static,
+    ) -> io::Result<Self> {
         let socket = UdpSocket::bind(listen)?;
         socket.set_read_timeout(Some(POLL_INTERVAL))?;
         let address = socket.local_addr()?;
-        let thread = StoppedThread::start(move |stop| answer(&socket, &key, &clock, stop));
+        let thread = StoppedThread::start(move |stop| answer(&socket, &key, &now, stop));
         Ok(Self {
             address,
             _thread: thread,
@@ -54,20 +56,24 @@ impl ClockEcho {
 }
 
 impl ClockMeter {
-    /// Measures the clock of `peer` against `clock` until dropped.
+    /// Measures the clock of `peer` against the time that `now` returns until dropped.
     ///
     /// # Errors
     /// The error of the socket.
-    pub fn start(peer: SocketAddr, key: ClockKey, clock: Clock) -> io::Result<Self> {
+    pub fn start(
+        peer: SocketAddr,
+        key: ClockKey,
+        now: impl Fn() -> u64 + Send + 'static,
+    ) -> io::Result<Self> {
         let any = match peer {
             SocketAddr::V4(_) => "0.0.0.0:0",
             SocketAddr::V6(_) => "[::]:0",
         };
         let socket = UdpSocket::bind(any)?;
-        socket.connect(peer)?;
         let history = Arc::new(Mutex::new(ClockHistory::default()));
         let sink = Arc::clone(&history);
-        let thread = StoppedThread::start(move |stop| ask(&socket, &key, &clock, stop, &sink));
+        let thread =
+            StoppedThread::start(move |stop| ask((&socket, peer), &key, &now, stop, &sink));
         Ok(Self {
             history,
             _thread: thread,
@@ -84,28 +90,29 @@ fn lock(history: &Mutex<ClockHistory>) -> MutexGuard<'_, ClockHistory> {
     history.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn answer(socket: &UdpSocket, key: &ClockKey, clock: &Clock, stop: &AtomicBool) {
+fn answer(socket: &UdpSocket, key: &ClockKey, now: &impl Fn() -> u64, stop: &AtomicBool) {
     // Longer packets are cut, and then not of this length.
     let mut bytes = [0; PACKET_BYTES + 1];
     while !stop.load(Ordering::Relaxed) {
         let Ok((PACKET_BYTES, peer)) = socket.recv_from(&mut bytes) else {
             continue;
         };
-        let received_ns = clock.now_unix_ns();
+        let received_ns = now();
         let Some(mut packet) = Packet::parse(&bytes[..PACKET_BYTES], key) else {
             continue;
         };
         packet.received_ns = received_ns;
-        packet.sent_ns = clock.now_unix_ns();
+        packet.sent_ns = now();
         // A lost answer is a lost exchange.
         let _ = socket.send_to(&packet.bytes(key), peer);
     }
 }
 
+/// Asks `peer`. Answers may come from another address of its machine; the key identifies them.
 fn ask(
-    socket: &UdpSocket,
+    (socket, peer): (&UdpSocket, SocketAddr),
     key: &ClockKey,
-    clock: &Clock,
+    now: &impl Fn() -> u64,
     stop: &AtomicBool,
     history: &Mutex<ClockHistory>,
 ) {
@@ -117,19 +124,19 @@ fn ask(
         }
         let packet = Packet {
             number,
-            asked_ns: clock.now_unix_ns(),
+            asked_ns: now(),
             ..Packet::default()
         };
-        // Without a receiver the next packets report that the port is closed: they are lost too.
-        let _ = socket.send(&packet.bytes(key));
+        // A packet that cannot be sent is a lost exchange.
+        let _ = socket.send_to(&packet.bytes(key), peer);
         next += INTERVAL;
         while let Some(wait) = next.checked_duration_since(Instant::now()) {
             let timeout = wait.max(Duration::from_micros(10));
             if socket.set_read_timeout(Some(timeout)).is_err() {
                 return;
             }
-            let received = socket.recv(&mut bytes);
-            let received_ns = clock.now_unix_ns();
+            let received = socket.recv_from(&mut bytes).map(|(count, _)| count);
+            let received_ns = now();
             match received {
                 Ok(PACKET_BYTES) => {}
                 Ok(_) => continue,
@@ -223,6 +230,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {
+    use weir_load::clock::wall_clock_unix_ns;
+
     use super::*;
 
     const KEY: ClockKey = *b"0123456789abcdef";
@@ -243,13 +252,12 @@ mod tests {
 
     #[test]
     fn one_clock_has_no_offset_to_itself() {
-        let clock = Clock::start();
         let any = "127.0.0.1:0".parse().unwrap();
-        let echo = ClockEcho::start(any, KEY, clock).unwrap();
-        let meter = ClockMeter::start(echo.address(), KEY, clock).unwrap();
+        let echo = ClockEcho::start(any, KEY, wall_clock_unix_ns).unwrap();
+        let meter = ClockMeter::start(echo.address(), KEY, wall_clock_unix_ns).unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
         let second_ns = 1_000_000_000;
-        let from_ns = clock.now_unix_ns() + 8 * second_ns;
+        let from_ns = wall_clock_unix_ns() + 8 * second_ns;
         let bound = loop {
             match meter.history().bound(from_ns, from_ns + second_ns) {
                 Ok(bound) => break bound,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use weir_engine::session;
 use weir_load::agent::{self, AgentOptions, TOKEN_VARIABLE};
 use weir_load::units::parse_duration;
 
@@ -18,8 +19,11 @@ use crate::exit::{Exit, Failure, OrExit as _};
 )]
 pub(crate) struct AgentArgs {
     /// Address of the coordinator
-    #[arg(long, value_name = "HOST:PORT")]
-    coordinator: String,
+    #[arg(long, value_name = "HOST:PORT", required_unless_present = "stdio")]
+    coordinator: Option<String>,
+    /// Do what a coordinator on standard input requests; started by `weir bench run --engine ssh`
+    #[arg(long, conflicts_with_all = ["coordinator", "token_file"], hide = true)]
+    stdio: bool,
     /// File with the token of the run
     ///
     /// The default is the environment variable WEIR_AGENT_TOKEN.
@@ -31,8 +35,14 @@ pub(crate) struct AgentArgs {
 }
 
 pub(crate) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
+    let Some(coordinator) = &args.coordinator else {
+        return Ok(match session::run().or_exit(Exit::Instrument)? {
+            true => Exit::Success,
+            false => Exit::Instrument,
+        });
+    };
     agent::run(&AgentOptions {
-        coordinator: args.coordinator.clone(),
+        coordinator: coordinator.clone(),
         token: token(args).or_exit(Exit::Usage)?,
         connect_timeout: args.connect_timeout,
     })?;

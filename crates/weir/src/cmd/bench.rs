@@ -1,6 +1,7 @@
 //! `weir bench`: runs plans and compares their results.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use clap::{Args, Subcommand};
 use weir_bench::libraries::{self, CellList, LibrariesPlan};
 use weir_bench::plan::{AnyPlan, Plan, PlanEstimate, Valid};
 use weir_bench::{DryRun, Finished, Observer as _, overhead, sweep};
+use weir_engine::machines::Machines;
 use weir_load::kafka::command_line;
 use weir_report::RunData;
 use weir_stats::compare::NamedRun;
@@ -120,9 +122,13 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
             if aa_test.is_requested {
                 plan = plan.aa_test();
             }
-            let dry_run = dry_run.run(|machines, here| DryRun::of_sweep(&plan, machines, here))?;
-            if let Some(exit) = dry_run {
+            let printed = dry_run.run(|machines, here| DryRun::of_sweep(&plan, machines, here))?;
+            if let Some(exit) = printed {
                 return Ok(exit);
+            }
+            if dry_run.machines(&common.run)?.is_some() {
+                let text = "--engine ssh: a sweep runs on this machine; its brokers can be others";
+                return Err(Failure::usage(text));
             }
             let time = PlanEstimate::of_sweep(&plan).time;
             let finished = common.run.execute(Some(time), |options, progress, stop| {
@@ -217,8 +223,15 @@ fn run_clients(mut args: ClientsArgs, plan: &Valid<Plan>) -> Result<Exit, Failur
     }
     let time = PlanEstimate::of(&plan).time;
     let run = &args.common.run;
+    let inventory = args.dry_run.machines(run)?;
     let finished = run.execute(Some(time), |options, progress, stop| {
-        weir_bench::run(&plan, options, progress, stop)
+        let mut options = options.clone();
+        if let Some(inventory) = &inventory {
+            let mut note = |text: &str| progress.note(text);
+            let machines = Machines::connect(inventory, &options.exe, &mut note)?;
+            options.machines = Some(Arc::new(machines));
+        }
+        weir_bench::run(&plan, &options, progress, stop)
     })?;
     args.baseline.finish(run, finished)
 }

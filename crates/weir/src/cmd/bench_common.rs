@@ -161,6 +161,7 @@ pub(crate) fn options(out: &Path, kafka: &KafkaArgs) -> Result<BenchOptions, Fai
         bootstrap,
         client,
         exe: exe.or_exit(Exit::Instrument)?,
+        machines: None,
         command_line: command_line(),
     })
 }

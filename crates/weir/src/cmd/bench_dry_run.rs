@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use weir_bench::{DryRun, MachineNeeds};
 use weir_engine::inventory::Inventory;
 use weir_engine::limits::{LimitedResource, MachineLimits};
 
+use crate::cmd::bench_common::RunOptions;
 use crate::exit::{Exit, Failure, OrExit as _};
 
 #[derive(Debug, Args)]
@@ -18,8 +19,20 @@ pub(crate) struct DryRunArgs {
     #[arg(long)]
     dry_run: bool,
     /// Machines and their roles, see docs/many-machines.md [default: all roles on this machine]
-    #[arg(long, value_name = "FILE", requires = "dry_run")]
+    #[arg(long, value_name = "FILE")]
     inventory: Option<PathBuf>,
+    /// How roles of the inventory are started
+    #[arg(long, value_enum, default_value_t = EngineName::Local)]
+    engine: EngineName,
+}
+
+/// Way to start the roles of an inventory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EngineName {
+    /// All on this machine
+    Local,
+    /// On machines that the system's ssh reaches
+    Ssh,
 }
 
 impl DryRunArgs {
@@ -39,6 +52,22 @@ impl DryRunArgs {
             true => Exit::Threshold,
             false => Exit::Success,
         }))
+    }
+
+    /// Checks the options of a run, and returns the inventory whose machines it uses; `None`: this
+    /// machine only.
+    pub(crate) fn machines(&self, run: &RunOptions) -> Result<Option<Inventory>, Failure> {
+        match (self.engine, &self.inventory) {
+            (EngineName::Local, None) => Ok(None),
+            (EngineName::Local, Some(_)) => Err(Failure::usage(
+                "--inventory: add --engine ssh to run on its machines, or --dry-run",
+            )),
+            (EngineName::Ssh, None) => Err(Failure::usage("--engine ssh needs --inventory FILE")),
+            (EngineName::Ssh, Some(_)) => {
+                run.require_cluster("--engine ssh")?;
+                self.inventory().map(Some)
+            }
+        }
     }
 
     fn inventory(&self) -> Result<Inventory, Failure> {

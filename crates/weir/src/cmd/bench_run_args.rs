@@ -303,7 +303,8 @@ mod tests {
             "profile" => &["fair"],
             "metrics" => &["response_p99_ms"],
             "topic" => &["t", "--bootstrap", "localhost:1"],
-            "inventory" => &["machines.toml", "--dry-run"],
+            "inventory" => &["machines.toml"],
+            "engine" => &["ssh"],
             "kafka_properties" | "external_proxies" | "drivers" => &["a=localhost:1"],
             "warm_up" | "hold" | "drain" | "command_timeout" | "time_limit" => &["5s"],
             "acks" => &["-1"],
@@ -355,7 +356,7 @@ mod tests {
                 | "kafka_properties" | "repetitions" | "hold" | "require_conclusive"
                 | "aa_test" => [true; 4],
                 "baseline" | "aa" | "margin" | "metrics" | "fail_on" | "topic" | "drain"
-                | "dry_run" | "inventory" => [true, true, false, false],
+                | "dry_run" | "inventory" | "engine" => [true, true, false, false],
                 "levels" | "architectures" | "rate" | "key" => [true, false, false, false],
                 "rates" => [true, false, true, true],
                 "warm_up" => [true, true, true, false],

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 use weir_engine::clock::udp::{ClockEcho, ClockKey, ClockMeter};
 use weir_engine::clock::{ClockBound, ClockError, LEAD};
-use weir_load::clock::{Clock, nanos};
+use weir_load::clock::{nanos, wall_clock_unix_ns};
 use weir_load::units::parse_duration;
 
 use crate::exit::{Exit, Failure, OrExit as _};
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ClockArgs) -> Result<Exit, Failure> {
 }
 
 fn answer(args: &ClockArgs, listen: SocketAddr, stop: &AtomicBool) -> Result<Exit, Failure> {
-    let echo = ClockEcho::start(listen, KEY, Clock::start())
+    let echo = ClockEcho::start(listen, KEY, wall_clock_unix_ns)
         .with_context(|| format!("cannot listen on {listen} (--listen)"))
         .or_exit(Exit::Usage)?;
     let address = echo.address().to_string();
@@ -72,13 +72,12 @@ fn answer(args: &ClockArgs, listen: SocketAddr, stop: &AtomicBool) -> Result<Exi
 fn measure(args: &ClockArgs, peer: &str, stop: &AtomicBool) -> Result<Exit, Failure> {
     let found = peer.to_socket_addrs().ok().and_then(|mut all| all.next());
     let address = found.with_context(|| format!("--peer \"{peer}\": is not a known HOST:PORT"));
-    let clock = Clock::start();
-    let from_ns = clock.now_unix_ns() + nanos(LEAD);
+    let from_ns = wall_clock_unix_ns() + nanos(LEAD);
     let until_ns = from_ns + nanos(args.duration);
-    let meter = ClockMeter::start(address.or_exit(Exit::Usage)?, KEY, clock);
+    let meter = ClockMeter::start(address.or_exit(Exit::Usage)?, KEY, wall_clock_unix_ns);
     let meter = meter.or_exit(Exit::Instrument)?;
     let end_ns = until_ns + nanos(LEAD);
-    while clock.now_unix_ns() < end_ns {
+    while wall_clock_unix_ns() < end_ns {
         if stop.load(Ordering::Relaxed) {
             return Ok(Exit::Interrupted);
         }

@@ -1,0 +1,157 @@
+//! Clocks of the machines of a cell: corrected at the start of each process, bounded at the end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use weir_engine::machines::{Machines, SshMachine};
+use weir_engine::session::RoleProcessRequest;
+use weir_stats::run::{Cell, CellStatus};
+
+use crate::experiment::turns::{CellFailure, CellResult};
+
+/// Corrections that the processes of a cell got.
+#[derive(Debug, Default)]
+pub(super) struct CellClocks {
+    /// Offsets of the clocks in nanoseconds when processes started, by machine: least and largest.
+    offsets: BTreeMap<String, (i64, i64)>,
+}
+
+impl CellClocks {
+    /// Returns the request for a process on a machine, with the files that its arguments name.
+    pub(super) fn request(
+        &mut self,
+        machine: &SshMachine,
+        args: &[String],
+    ) -> CellResult<RoleProcessRequest> {
+        let bound = machine
+            .clock_now()
+            .map_err(|error| failure(machine, &error))?;
+        let offset_ns = bound.offset_ns;
+        let known = self.offsets.entry(machine.name.clone());
+        let (least, most) = known.or_insert((offset_ns, offset_ns));
+        (*least, *most) = ((*least).min(offset_ns), (*most).max(offset_ns));
+        Ok(RoleProcessRequest {
+            args: args.to_vec(),
+            files: files(args)?,
+            clock_offset_ns: -offset_ns,
+        })
+    }
+
+    /// Returns the largest possible difference in nanoseconds between the clocks of any two
+    /// processes of the cell from `from_unix_ns` to `until_unix_ns`; `None` with one clock only.
+    pub(super) fn bound_ns(
+        &self,
+        machines: Option<&Machines>,
+        (from_unix_ns, until_unix_ns): (u64, u64),
+    ) -> CellResult<Option<u64>> {
+        let mut errors_ns = Vec::new();
+        for machine in machines.into_iter().flat_map(Machines::all) {
+            let Some((least, most)) = self.offsets.get(&machine.name) else {
+                continue;
+            };
+            let bound = machine.clock(from_unix_ns, until_unix_ns);
+            let bound = bound.map_err(|error| failure(machine, &error))?;
+            let off = |corrected: &i64| bound.offset_ns.abs_diff(*corrected);
+            errors_ns.push(off(least).max(off(most)) + bound.error_ns);
+        }
+        // The two machines that are known worst; one of them may be this one, which has no error.
+        errors_ns.sort_unstable_by(|a, b| b.cmp(a));
+        Ok((!errors_ns.is_empty()).then(|| errors_ns.iter().take(2).sum()))
+    }
+}
+
+/// Notes the bound of the clocks in a cell with results. Makes the cell invalid if the bound is too
+/// wide for its latency.
+pub(super) fn check(cell: &mut Cell, bound_ns: u64) {
+    let bound_us = bound_ns as f64 / 1e3;
+    cell.notes.push(format!(
+        "latencies between machines: ± {bound_us:.0} us (clocks)"
+    ));
+    let p50_us = cell.response().and_then(|response| response.p50_us);
+    let Some(p50_us) = p50_us.filter(|p50_us| bound_us > p50_us * BOUND_SHARE_MAX) else {
+        return;
+    };
+    let reason = format!(
+        "the clocks of the machines differ by up to {bound_us:.0} us, more than a tenth of the \
+         median response time of {p50_us:.0} us: run producers and clients on one machine, or \
+         improve the clocks"
+    );
+    match &mut cell.status {
+        CellStatus::Valid => {
+            cell.status = CellStatus::Invalid {
+                reasons: vec![reason],
+            };
+        }
+        CellStatus::Invalid { reasons } => reasons.push(reason),
+        CellStatus::Skipped { .. } => {}
+    }
+}
+
+fn failure(machine: &SshMachine, error: &dyn std::error::Error) -> CellFailure {
+    CellFailure::because(format!("clock of machine {}: {error}", machine.name))
+}
+
+/// Returns the files that options name, with their content.
+fn files(args: &[String]) -> CellResult<Vec<(PathBuf, String)>> {
+    let pairs = args
+        .windows(2)
+        .filter(|pair| FILE_OPTIONS.contains(&pair[0].as_str()));
+    let files = pairs.map(|pair| {
+        let path = PathBuf::from(&pair[1]);
+        let text = fs::read_to_string(&path);
+        let failed = |error| CellFailure::because(format!("cannot read {}: {error}", pair[1]));
+        text.map(|text| (path, text)).map_err(failed)
+    });
+    files.collect()
+}
+
+/// Largest bound of the clocks as a share of the median response time.
+const BOUND_SHARE_MAX: f64 = 0.1;
+/// Options of workers whose values are files.
+const FILE_OPTIONS: [&str; 4] = [
+    "--kafka-config",
+    "--schema",
+    "--registry-config",
+    "--replay",
+];
+
+#[cfg(test)]
+mod tests {
+    use weir_stats::run::{LatencySummary, STAGE_RESPONSE};
+
+    use super::*;
+
+    #[test]
+    fn wide_bound_makes_cell_invalid() {
+        let response = LatencySummary {
+            p50_us: Some(2_000.0),
+            ..LatencySummary::default()
+        };
+        let mut cell = Cell {
+            latency: BTreeMap::from([(STAGE_RESPONSE.to_owned(), response)]),
+            ..Cell::default()
+        };
+        check(&mut cell, 200_000);
+        assert!(cell.is_valid(), "{:?}", cell.status);
+        assert_eq!(
+            cell.notes,
+            ["latencies between machines: ± 200 us (clocks)"]
+        );
+        check(&mut cell, 201_000);
+        assert!(!cell.is_valid());
+    }
+
+    #[test]
+    fn files_of_options_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("client.properties");
+        fs::write(&path, "a=b").unwrap();
+        let name = path.display().to_string();
+        let args = ["load", "produce", "--kafka-config", &name, "--topic", "t"];
+        let args = args.map(str::to_owned);
+        assert_eq!(files(&args).unwrap(), [(path, "a=b".to_owned())]);
+        let missing = ["--schema", "/nowhere"].map(str::to_owned);
+        assert!(files(&missing).is_err());
+    }
+}

@@ -1,0 +1,300 @@
+//! The far side of the engine: `weir agent --stdio`, which another machine starts over ssh.
+//!
+//! The first line of the input is a [`SessionRequest`]. A machine session answers clock exchanges.
+//! A role session runs one process of a role, passes its lines through and samples it. Both end
+//! when their input ends, however the coordinator ended.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use serde::{Deserialize, Serialize};
+use weir_load::child_environment::without_options;
+use weir_load::clock::{Clock, OFFSET_VARIABLE, wall_clock_unix_ns};
+use weir_load::sampler::{RoleSample, Sampler};
+
+use crate::clock::udp::{ClockEcho, ClockKey};
+
+/// First line of a session.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "session", rename_all = "snake_case")]
+pub enum SessionRequest {
+    /// Answer clock exchanges until the input ends.
+    Machine {
+        /// Key of the exchanges.
+        key: ClockKey,
+    },
+    /// Run one process.
+    Role(RoleProcessRequest),
+}
+
+/// Process of a role.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RoleProcessRequest {
+    /// Arguments of this program.
+    pub args: Vec<String>,
+    /// Files of the coordinator, with their content; arguments name them by the same path.
+    pub files: Vec<(PathBuf, String)>,
+    /// Nanoseconds to add to the clock of this machine, so that it is the coordinator's.
+    pub clock_offset_ns: i64,
+}
+
+/// Line that a session adds to those of its process.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "remote", rename_all = "snake_case")]
+pub enum SessionEvent {
+    /// First line of a machine session.
+    Hello {
+        /// Version of the program.
+        version: String,
+        /// SHA-256 of the program in hexadecimal digits.
+        sha256: String,
+        /// Path of the program.
+        program: PathBuf,
+        /// UDP port for clock exchanges.
+        clock_port: u16,
+    },
+    /// Usage of the process, once per second.
+    Usage(RoleSample),
+}
+
+/// First bytes of a line with a [`SessionEvent`].
+pub const EVENT_PREFIX: &[u8] = b"{\"remote\":";
+
+/// Runs a session on standard input and output, until the input or its process ends. Returns `true`
+/// if the process succeeded.
+///
+/// # Errors
+/// The error of a stream, a file or the process.
+pub fn run() -> io::Result<bool> {
+    let mut input = BufReader::new(io::stdin());
+    let mut line = String::new();
+    (&mut input).take(REQUEST_BYTES_MAX).read_line(&mut line)?;
+    match serde_json::from_str(&line)? {
+        SessionRequest::Machine { key } => machine(input, key),
+        SessionRequest::Role(request) => role(input, &request),
+    }
+}
+
+fn machine(mut input: impl BufRead, key: ClockKey) -> io::Result<bool> {
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    // The wall clock: a step of it must be seen.
+    let echo = ClockEcho::start(any, key, wall_clock_unix_ns)?;
+    let program = std::env::current_exe()?;
+    send(&SessionEvent::Hello {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sha256: sha256(&program)?,
+        program,
+        clock_port: echo.address().port(),
+    })?;
+    io::copy(&mut input, &mut io::sink())?;
+    Ok(true)
+}
+
+fn role(
+    input: BufReader<impl Read + Send + 'static>,
+    request: &RoleProcessRequest,
+) -> io::Result<bool> {
+    let files = RoleFiles::write(request)?;
+    let mut command = Command::new(std::env::current_exe()?);
+    let child = without_options(&mut command)
+        .args(files.replaced(&request.args))
+        .env(OFFSET_VARIABLE, request.clock_offset_ns.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut process = OwnedProcess(child);
+    let input_ended = pass_input(input, process.0.stdin.take());
+    let output = process.0.stdout.take().map(pass_lines);
+    let mut sampler = Sampler::default();
+    // The end of the process is noticed below.
+    let _ = sampler.watch(ROLE, process.0.id());
+    let status = watch(&mut process, &input_ended, &mut sampler, request)?;
+    if let Some(output) = output {
+        // Its panic was printed.
+        let _ = output.join();
+    }
+    Ok(status)
+}
+
+/// Samples the process until it ends. Kills it if it does not end soon after its input.
+fn watch(
+    process: &mut OwnedProcess,
+    input_ended: &Receiver<()>,
+    sampler: &mut Sampler,
+    request: &RoleProcessRequest,
+) -> io::Result<bool> {
+    let clock = Clock::start();
+    let now = || {
+        clock
+            .now_unix_ns()
+            .saturating_add_signed(request.clock_offset_ns)
+    };
+    let (mut kill_at, mut next) = (None, Instant::now());
+    loop {
+        if let Some(status) = process.0.try_wait()? {
+            return Ok(status.success());
+        }
+        if kill_at.is_some_and(|at| Instant::now() >= at) {
+            process.0.kill()?;
+        }
+        if Instant::now() >= next {
+            sampler.sample(now());
+            next += SAMPLE_INTERVAL;
+            if let Some(sample) = sampler.latest(ROLE) {
+                // Fails only if the coordinator has ended; then the input has ended, too.
+                let _ = send(&SessionEvent::Usage(sample));
+            }
+        }
+        match kill_at {
+            Some(_) => thread::sleep(POLL_INTERVAL),
+            None => match input_ended.recv_timeout(POLL_INTERVAL) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => {
+                    kill_at = Some(Instant::now() + END_GRACE);
+                }
+            },
+        }
+    }
+}
+
+/// Passes the input on to the process, and closes it at its end.
+fn pass_input(
+    mut input: impl Read + Send + 'static,
+    child: Option<impl Write + Send + 'static>,
+) -> Receiver<()> {
+    let (ended, receiver) = mpsc::sync_channel(1);
+    thread::spawn(move || {
+        if let Some(mut child) = child {
+            // Fails if the process has ended.
+            let _ = io::copy(&mut input, &mut child);
+        }
+        // The session may have ended.
+        let _ = ended.send(());
+    });
+    receiver
+}
+
+/// Passes whole lines of the process on, so that they do not mix with events.
+fn pass_lines(output: impl Read + Send + 'static) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            let Ok(mut line) = line else { return };
+            line.push(b'\n');
+            if write_line(&line).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+fn send(event: &SessionEvent) -> io::Result<()> {
+    let mut line = serde_json::to_vec(event)?;
+    line.push(b'\n');
+    write_line(&line)
+}
+
+fn write_line(line: &[u8]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(line)?;
+    output.flush()
+}
+
+/// Returns the SHA-256 of a file in hexadecimal digits.
+pub(crate) fn sha256(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut context = Context::new(&SHA256);
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            count => context.update(&piece[..count]),
+        }
+    }
+    let digest = context.finish();
+    Ok(digest
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+/// Process that is killed when dropped.
+struct OwnedProcess(Child);
+
+impl Drop for OwnedProcess {
+    fn drop(&mut self) {
+        // Both fail only if it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Files of a role in a directory of their own, which is removed at the end.
+struct RoleFiles {
+    dir: Option<PathBuf>,
+    paths: Vec<(PathBuf, PathBuf)>,
+}
+
+impl RoleFiles {
+    fn write(request: &RoleProcessRequest) -> io::Result<Self> {
+        let mut files = Self {
+            dir: None,
+            paths: Vec::new(),
+        };
+        if request.files.is_empty() {
+            return Ok(files);
+        }
+        let program = std::env::current_exe()?;
+        let parent = program.parent().unwrap_or_else(|| Path::new("/"));
+        let dir = parent.join(format!("role-{}", std::process::id()));
+        fs::create_dir(&dir)?;
+        files.dir = Some(dir.clone());
+        for (number, (path, text)) in request.files.iter().enumerate() {
+            let own = dir.join(number.to_string());
+            let mut options = fs::OpenOptions::new();
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&own)?;
+            file.write_all(text.as_bytes())?;
+            files.paths.push((path.clone(), own));
+        }
+        Ok(files)
+    }
+
+    /// Returns the arguments with the paths on this machine.
+    fn replaced(&self, args: &[String]) -> Vec<PathBuf> {
+        let replace = |arg: &String| {
+            let mut paths = self.paths.iter();
+            let found = paths.find(|(path, _)| path == Path::new(arg));
+            found.map_or_else(|| PathBuf::from(arg), |(_, own)| own.clone())
+        };
+        args.iter().map(replace).collect()
+    }
+}
+
+impl Drop for RoleFiles {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.dir {
+            // What cannot be removed is in a directory that only this user can read.
+            let _ = fs::remove_dir_all(dir);
+        }
+    }
+}
+
+const ROLE: &str = "role";
+/// Maximum length of the first line: arguments and configuration files.
+const REQUEST_BYTES_MAX: u64 = 4 << 20;
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Time for a process to end after its input.
+const END_GRACE: Duration = Duration::from_secs(10);
