@@ -7,7 +7,9 @@ use std::thread::ThreadId;
 use std::time::Instant;
 
 use weir_net::lock;
+use weir_net::otlp::TraceSource;
 
+use crate::request_traces::{RequestTrace, RequestTraces};
 use crate::versions::KEY_END;
 
 /// Buckets of response times: up to 128 microseconds, then twice the one before up to 34 seconds,
@@ -21,23 +23,34 @@ const FIRST_SIZE_POWER: u32 = 6;
 
 /// Counters of one virtual cluster, for all event loops.
 #[derive(Debug, Default)]
-pub(crate) struct ClusterApis(Mutex<Vec<(ThreadId, Arc<LoopApis>)>>);
+pub(crate) struct ClusterApis {
+    loops: Mutex<Vec<(ThreadId, Arc<LoopApis>)>>,
+    /// Source of traces; empty without traces.
+    traces: OnceLock<(TraceSource, String)>,
+}
 
 impl ClusterApis {
+    /// Traces requests that arrive from now on; `cluster` is the name of the virtual cluster.
+    pub(crate) fn trace_with(&self, source: TraceSource, cluster: &str) {
+        self.traces.get_or_init(|| (source, cluster.to_owned()));
+    }
+
     /// Returns the counters that the calling thread alone writes.
     pub(crate) fn of_this_thread(&self) -> Arc<LoopApis> {
-        let (id, mut all) = (std::thread::current().id(), lock(&self.0));
+        let (id, mut all) = (std::thread::current().id(), lock(&self.loops));
         if let Some((_, own)) = all.iter().find(|(owner, _)| *owner == id) {
             return Arc::clone(own);
         }
-        let own = Arc::new(LoopApis::new());
+        let traces = self.traces.get();
+        let traces = traces.map(|(source, name)| RequestTraces::new(source, name));
+        let own = Arc::new(LoopApis::new(traces));
         all.push((id, Arc::clone(&own)));
         own
     }
 
     /// Returns the sums of each API that was used, with its key.
     pub(crate) fn sums(&self) -> Vec<(i16, ApiCounts)> {
-        let all = lock(&self.0);
+        let all = lock(&self.loops);
         let sum = |key: i16| {
             let rows = all
                 .iter()
@@ -56,14 +69,17 @@ impl ClusterApis {
 #[derive(Debug)]
 pub(crate) struct LoopApis {
     epoch: Instant,
+    /// `None`: no request is traced.
+    traces: Option<RequestTraces>,
     /// Rows of the APIs that were used, by API key.
     rows: [OnceLock<Box<ApiRow>>; KEY_END as usize],
 }
 
 impl LoopApis {
-    fn new() -> Self {
+    fn new(traces: Option<RequestTraces>) -> Self {
         Self {
             epoch: Instant::now(),
+            traces,
             rows: [const { OnceLock::new() }; KEY_END as usize],
         }
     }
@@ -80,6 +96,12 @@ impl LoopApis {
             add(&row.requests, 1);
             row.request_frames.note(bytes as u64, FIRST_SIZE_POWER, 2);
         }
+    }
+
+    /// Returns the trace of a request if it is sampled.
+    #[inline]
+    pub(crate) fn begin_trace(&self, key: i16, bytes: usize) -> Option<Box<RequestTrace>> {
+        self.traces.as_ref()?.begin(key, bytes)
     }
 
     /// Counts a response of `bytes` bytes that began after `time_us`.

@@ -22,6 +22,7 @@ mod login;
 mod metrics;
 mod probe;
 mod proxy;
+mod request_traces;
 mod resolve;
 mod versions;
 mod virtual_cluster;

@@ -42,7 +42,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct Proxy {
     clusters: Vec<Arc<VirtualCluster>>,
     admin: AdminServer,
-    /// Export of metrics, which ends last.
+    /// Export of metrics and traces, which ends last.
     exporter: Option<Exporter>,
     /// Checks the event loops until the proxy is dropped.
     _watchdog: Watchdog,
@@ -74,6 +74,14 @@ impl Proxy {
             let (cluster, sockets) = VirtualCluster::open(index, cluster, config.event_loops)?;
             listeners.push(sockets);
             clusters.push(Arc::new(cluster));
+        }
+        let export = config.otlp.map(Export::new);
+        if let Some(source) = export.as_ref().and_then(Export::traces) {
+            for cluster in &clusters {
+                cluster
+                    .apis
+                    .trace_with(source.clone(), &cluster.config.name);
+            }
         }
         let limits = &config.limits;
         let response_timeout = Duration::from_millis(limits.response_ms);
@@ -125,7 +133,6 @@ impl Proxy {
         probes.extend(login_threads);
         let presented = clusters.iter().filter_map(|one| one.config.tls.clone());
         let draining = Arc::new(AtomicBool::new(false));
-        let export = config.otlp.map(Export::new);
         let sources = MetricSources {
             otlp: export.as_ref().map(Export::counters),
             loops: loop_metrics,

@@ -38,7 +38,8 @@ pub struct OtlpTable {
     resource: BTreeMap<String, String>,
     /// Milliseconds between exports of metrics; 0: none.
     metrics_interval_ms: u64,
-    /// One record in so many is traced, by default 10,000; 0: only those marked by their producer.
+    /// One record or request in so many is traced, by default 10,000; 0: only records that their
+    /// producer has marked.
     trace_one_in: Option<u64>,
     /// Maximum number of traces that begin per second, by default 100; 0: no traces.
     traces_per_second: Option<u32>,
@@ -68,9 +69,6 @@ pub enum OtlpConfigError {
     /// A build without the exporter.
     #[error("otlp: this build cannot export; build with --features otlp, or remove the table")]
     NotBuilt,
-    /// A product without traces.
-    #[error("otlp.{0}: only a gateway has traces; remove the key")]
-    NoTraces(&'static str),
     /// No collector.
     #[error("otlp: set endpoint, or the environment variable {ENDPOINT}")]
     NoEndpoint,
@@ -177,35 +175,6 @@ impl OtlpTable {
         table.resource.extend(listed(RESOURCE)?);
         table.ca = table.ca.map(|path| dir.join(path));
         table.check(product).map(Some)
-    }
-
-    /// Checks the table of a product without traces, otherwise as [`Self::open`].
-    ///
-    /// # Errors
-    /// As [`Self::open`]; also if a key of traces is set.
-    pub fn open_without_traces(
-        table: Option<Self>,
-        product: &str,
-        dir: &Path,
-        env: impl Fn(&str) -> Option<String>,
-    ) -> Result<Option<OtlpConfig>, OtlpConfigError> {
-        if table
-            .as_ref()
-            .is_some_and(|table| table.trace_one_in.is_some())
-        {
-            return Err(OtlpConfigError::NoTraces("trace_one_in"));
-        }
-        if table
-            .as_ref()
-            .is_some_and(|table| table.traces_per_second.is_some())
-        {
-            return Err(OtlpConfigError::NoTraces("traces_per_second"));
-        }
-        let opened = Self::open(table, product, dir, env)?;
-        Ok(opened.map(|config| OtlpConfig {
-            traces_per_second: 0,
-            ..config
-        }))
     }
 
     fn check(self, product: &str) -> Result<OtlpConfig, OtlpConfigError> {
@@ -353,20 +322,6 @@ mod tests {
         assert!(!format!("{config:?}").contains("secret"));
         let missing = open(Some(written), &[]).unwrap_err();
         assert!(missing.to_string().contains("environment variable TOKEN"));
-    }
-
-    #[test]
-    fn product_without_traces_refuses_their_keys() {
-        let table = OtlpTable {
-            trace_one_in: Some(1),
-            ..table("http://a")
-        };
-        let dir = Path::new("");
-        let opened = OtlpTable::open_without_traces(Some(table), "weir-proxy", dir, |_| None);
-        assert!(matches!(
-            opened,
-            Err(OtlpConfigError::NoTraces("trace_one_in"))
-        ));
     }
 
     #[cfg(feature = "otlp")]

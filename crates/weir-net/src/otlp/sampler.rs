@@ -1,6 +1,5 @@
 //! Selection of what is traced: one in N, and what a sender has marked, up to a limit per second.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -21,7 +20,7 @@ impl TraceSource {
     /// threads do not select together.
     pub fn sampler(&self) -> Sampler {
         Sampler {
-            left: Cell::new(1 + random().checked_rem(self.one_in).unwrap_or(0)),
+            left: AtomicU64::new(1 + random().checked_rem(self.one_in).unwrap_or(0)),
             source: self.clone(),
         }
     }
@@ -36,8 +35,8 @@ impl TraceSource {
 #[derive(Debug)]
 pub struct Sampler {
     source: TraceSource,
-    /// Candidates until the next one that is selected.
-    left: Cell<u64>,
+    /// Candidates until the next one that is selected; one thread selects.
+    left: AtomicU64,
 }
 
 impl Sampler {
@@ -45,8 +44,8 @@ impl Sampler {
     /// that `mark` reads says so.
     #[inline]
     pub fn select(&self, mark: impl FnOnce() -> Option<TraceParent>) -> Option<ActiveTrace> {
-        let left = self.left.get() - 1;
-        self.left.set(left);
+        let left = self.left.load(Ordering::Relaxed) - 1;
+        self.left.store(left, Ordering::Relaxed);
         let link = mark();
         let is_marked = link.is_some_and(|parent| parent.is_sampled);
         if left > 0 && !is_marked {
@@ -59,8 +58,9 @@ impl Sampler {
     fn begin(&self, link: Option<TraceParent>) -> Option<ActiveTrace> {
         let is_marked = link.is_some_and(|parent| parent.is_sampled);
         let one_in = self.source.one_in;
-        if self.left.get() == 0 {
-            self.left.set(if one_in == 0 { u64::MAX } else { one_in });
+        if self.left.load(Ordering::Relaxed) == 0 {
+            let left = if one_in == 0 { u64::MAX } else { one_in };
+            self.left.store(left, Ordering::Relaxed);
         }
         // Without a rate, the count only has to be refilled.
         if one_in == 0 && !is_marked {

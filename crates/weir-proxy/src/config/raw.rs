@@ -50,7 +50,7 @@ pub(super) struct RawFile {
     splice: bool,
     /// Admin port.
     admin: AdminTable,
-    /// Export of metrics to an OpenTelemetry collector.
+    /// Export to an OpenTelemetry collector, in builds with the feature otlp.
     otlp: Option<OtlpTable>,
     /// Limits on the time an event loop may make no progress.
     watchdog: WatchdogConfig,
@@ -180,7 +180,7 @@ impl ProxyConfig {
         let admin = admin.map_err(|error| source.error(error))?;
         tls_files.extend(admin.files.clone());
         let env = |name: &str| std::env::var(name).ok();
-        let otlp = OtlpTable::open_without_traces(raw.otlp, "weir-proxy", source.directory, env);
+        let otlp = OtlpTable::open(raw.otlp, "weir-proxy", source.directory, env);
         let otlp = otlp.map_err(|error| source.error(error))?;
         raw.limits.buffered_bytes = Some(raw.limits.buffered());
         let config = Self {

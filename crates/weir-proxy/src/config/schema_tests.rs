@@ -22,11 +22,6 @@ fn schema() -> Value {
     definitions.remove("SessionsToken").expect("a token");
     let admin = definitions["AdminTable"]["properties"].as_object_mut();
     admin.expect("keys").remove("sessions").expect("a key");
-    // A proxy has no traces and refuses the keys.
-    let otlp = definitions["OtlpTable"]["properties"].as_object_mut();
-    let otlp = otlp.expect("keys");
-    otlp.remove("trace_one_in").expect("a key");
-    otlp.remove("traces_per_second").expect("a key");
     for (key, min, max) in LIMIT_RANGES {
         let limit = &mut schema["$defs"]["ProxyLimits"]["properties"][key];
         assert!(limit.is_object(), "{key}");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::access::PendingAccess;
 use crate::api_counters::LoopApis;
 use crate::filter::RejectedPartitions;
+use crate::request_traces::RequestTrace;
 use crate::versions::SASL_HANDSHAKE;
 
 #[derive(Debug)]
@@ -66,8 +67,7 @@ impl InFlightRequest {
 /// The in-flight requests of one connection, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightRequests {
-    /// Requests, each with the time of its arrival in microseconds.
-    entries: VecDeque<(InFlightRequest, u64)>,
+    entries: VecDeque<(InFlightRequest, Arrival)>,
     own_bytes: usize,
     /// Requests of the proxy itself for names of topics, at most one.
     lookups: usize,
@@ -77,6 +77,17 @@ pub(crate) struct InFlightRequests {
     now_us: u64,
     /// Changes by access rules of the response to a request whose filter work is not done.
     deferred: Option<Box<PendingAccess>>,
+    /// Trace of the request that is added next.
+    trace: Option<Box<RequestTrace>>,
+}
+
+/// Arrival of a request.
+#[derive(Debug)]
+struct Arrival {
+    /// Time in microseconds.
+    at_us: u64,
+    /// Present if the request is traced.
+    trace: Option<Box<RequestTrace>>,
 }
 
 impl InFlightRequests {
@@ -93,20 +104,23 @@ impl InFlightRequests {
     }
 
     /// Counts a request of the client.
-    pub(crate) fn count_request(&self, key: i16, bytes: usize) {
+    pub(crate) fn count_request(&mut self, key: i16, bytes: usize) {
         if let Some(apis) = &self.apis {
             apis.count_request(key, bytes);
+            self.trace = apis.begin_trace(key, bytes);
         }
     }
 
     /// Removes the request whose response of `bytes` bytes begins, and counts the response.
     pub(crate) fn pop_response(&mut self, bytes: usize) -> Option<InFlightRequest> {
-        let arrived_us = self.entries.front().map_or(0, |(_, at_us)| *at_us);
-        let entry = self.pop()?;
+        let (entry, arrival) = self.take_first()?;
         let is_own = matches!(entry.response, ResponseSource::TopicNames);
         if let Some(apis) = self.apis.as_ref().filter(|_| !is_own) {
-            let time_us = self.now_us.saturating_sub(arrived_us);
+            let time_us = self.now_us.saturating_sub(arrival.at_us);
             apis.count_response(entry.key, bytes, time_us);
+        }
+        if let Some(trace) = arrival.trace {
+            trace.end(entry.version, bytes);
         }
         Some(entry)
     }
@@ -114,7 +128,11 @@ impl InFlightRequests {
     pub(crate) fn push(&mut self, entry: InFlightRequest) {
         self.own_bytes += entry.own_bytes();
         self.lookups += usize::from(matches!(entry.response, ResponseSource::TopicNames));
-        self.entries.push_back((entry, self.now_us));
+        let arrival = Arrival {
+            at_us: self.now_us,
+            trace: self.trace.take(),
+        };
+        self.entries.push_back((entry, arrival));
     }
 
     /// Stores changes of the response to a request that is added later.
@@ -148,10 +166,14 @@ impl InFlightRequests {
         self.entries.front().map(|(entry, _)| entry)
     }
 
-    /// Removes the request whose response begins.
+    /// Removes the oldest request.
     pub(crate) fn pop(&mut self) -> Option<InFlightRequest> {
-        let entry = self.entries.pop_front().map(|(entry, _)| entry);
-        if let Some(entry) = &entry {
+        self.take_first().map(|(entry, _)| entry)
+    }
+
+    fn take_first(&mut self) -> Option<(InFlightRequest, Arrival)> {
+        let first = self.entries.pop_front();
+        if let Some((entry, _)) = &first {
             self.own_bytes -= entry.own_bytes();
             self.lookups -= usize::from(matches!(entry.response, ResponseSource::TopicNames));
         }
@@ -159,7 +181,7 @@ impl InFlightRequests {
             // The memory of a burst is released.
             self.entries.shrink_to(RETAINED_ENTRIES);
         }
-        entry
+        first
     }
 
     /// Returns the next response if it comes from the proxy.
