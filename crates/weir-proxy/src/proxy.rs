@@ -190,7 +190,8 @@ impl Proxy {
         found.map_or_else(Vec::new, |one| one.broker_registry.infos())
     }
 
-    /// Reloads all certificate and key files and files of users, changed or not. If a table's files cannot be used,
+    /// Reloads all files of certificates, keys and users, changed or not. If a table's files
+    /// cannot be used,
     /// its previous certificates stay in use and the error is logged.
     pub fn reload_certificates(&self) {
         self.certificates.iter().for_each(|files| files.reload());

@@ -10,7 +10,7 @@ use super::session::AccessSession;
 use super::table::{ApiAccess, ItemCheck, UNKNOWN_TOPIC_ID, WholeCheck};
 use crate::filter::TopicNames;
 
-/// What a check of a request found.
+/// Result of the check of a request.
 #[derive(Debug)]
 pub(super) enum Finding {
     /// Elements were removed from the request, or none.

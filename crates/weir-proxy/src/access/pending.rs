@@ -1,4 +1,4 @@
-//! What the rules change in the response to a request.
+//! Changes by the rules in the response to a request.
 
 use weir_wire::message::{Row, Value};
 

@@ -1,4 +1,4 @@
-//! What responses of single APIs show, beyond the table.
+//! Contents of responses of single APIs that the table does not cover.
 
 use std::collections::HashSet;
 

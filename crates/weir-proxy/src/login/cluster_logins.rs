@@ -159,7 +159,7 @@ impl ClusterLogins {
         Arc::clone(&lock(&self.users))
     }
 
-    /// Returns a text for people: mechanisms and number of users.
+    /// Returns a human-readable text: mechanisms and number of users.
     pub(crate) fn describe(&self) -> String {
         let names: Vec<_> = self.mechanisms.iter().map(|one| one.name()).collect();
         format!("{}, {} users", names.join(", "), self.users().len())

@@ -6,7 +6,7 @@ use super::filtering::FrameAction;
 use super::frame::check_size;
 use super::headers::{self, HeaderPeek, REQUEST_PEEK_BYTES};
 use super::in_flight::ResponseSource;
-use super::requests::{RequestContext, enter};
+use super::request_context::{RequestContext, enter};
 use super::{SIZE_BYTES, StreamError, frame_total};
 use crate::login::GateAction;
 use crate::versions::SASL_HANDSHAKE;

@@ -4,37 +4,18 @@ use weir_wire::cluster::TopicId;
 use weir_wire::layout::has_topic_ids;
 use weir_wire::{WireError, topic_ids};
 
-use super::filtering::{FilterStage, FrameAction, ProduceHeader};
+use super::filtering::{FrameAction, ProduceHeader};
 use super::frame::{PartialFrame, check_size};
 use super::headers::{self, HeaderPeek, REQUEST_PEEK_BYTES};
-use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
+use super::in_flight::{InFlightRequest, ResponseSource};
+use super::request_context::{RequestContext, enter};
 use super::rights::{self, Decided};
 use super::sasl::SaslState;
 use super::segments::Segments;
 use super::{StreamError, api_versions, frame_total, login};
-use crate::access::{Access, PendingAccess};
-use crate::config::ProxyLimits;
+use crate::access::PendingAccess;
 use crate::filter::Direction;
-use crate::login::LoginGate;
-use crate::versions::{
-    self, API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE, SupportedVersions,
-};
-
-pub(crate) struct RequestContext<'a> {
-    pub(crate) supported: &'a SupportedVersions,
-    pub(crate) limits: &'a ProxyLimits,
-    pub(crate) in_flight: &'a mut InFlightRequests,
-    /// Name and version of the client software, once known.
-    pub(crate) software: &'a mut Option<Box<str>>,
-    pub(crate) requests: &'a mut u64,
-    /// Number of requests at which the rest of the input is stored for the next iteration.
-    pub(crate) requests_until: u64,
-    pub(crate) filtering: FilterStage<'a>,
-    /// Login at the proxy; `None` if clients log in at the broker or not at all.
-    pub(crate) login: Option<&'a mut LoginGate>,
-    /// Rights of the client; `None` if all is allowed.
-    pub(crate) access: Option<Access<'a>>,
-}
+use crate::versions::{self, API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE};
 
 #[derive(Debug, Default)]
 pub(crate) struct RequestStream {
@@ -391,25 +372,6 @@ fn request_names(ids: &[TopicId], context: &mut RequestContext<'_>) -> Vec<u8> {
         access: None,
     });
     request
-}
-
-/// Counts a request, and adds it to those in flight if a response will come.
-pub(super) fn enter(
-    context: &mut RequestContext<'_>,
-    (key, version, correlation_id): (i16, i16, i32),
-    response: Option<ResponseSource>,
-    access: Option<Box<PendingAccess>>,
-) {
-    *context.requests += 1;
-    if let Some(response) = response {
-        context.in_flight.push(InFlightRequest {
-            correlation_id,
-            key,
-            version,
-            response,
-            access,
-        });
-    }
 }
 
 /// Client id and mechanism are short.

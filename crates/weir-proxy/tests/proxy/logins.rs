@@ -76,9 +76,8 @@ fn secured_client(proxy: &TestProxy, mechanism: &str) -> ClientConfig {
 }
 
 fn logins(proxy: &TestProxy, mechanism: &str, outcome: &str) -> u64 {
-    proxy.metric(&format!(
-        "weir_proxy_logins_total{{cluster=\"default\",mechanism=\"{mechanism}\",outcome=\"{outcome}\"}}"
-    ))
+    let labels = format!("cluster=\"default\",mechanism=\"{mechanism}\",outcome=\"{outcome}\"");
+    proxy.metric(&format!("weir_proxy_logins_total{{{labels}}}"))
 }
 
 fn mechanism(name: &str) -> SaslHandshakeRequest {

@@ -17,7 +17,7 @@ const AUTHENTICATION_FAILED: i16 = 58;
 /// A login may be repeated after this time, in milliseconds.
 const INTERVAL_MIN_MS: u64 = 1_000;
 
-/// What a login needs from its server.
+/// Properties of the server of a login.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginEnv<'a> {
     /// Offered mechanisms.
@@ -30,7 +30,7 @@ pub struct LoginEnv<'a> {
     pub now_ms: u64,
 }
 
-/// Whether a request is part of a login.
+/// Part of a request in a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// It is not, and is allowed.
@@ -63,7 +63,7 @@ pub enum LoginReply {
 /// Logins of one connection.
 #[derive(Debug)]
 pub struct ServerLogin {
-    state: State,
+    state: LoginStage,
     /// Mechanism and times of the last login.
     session: Option<Session>,
     mechanism: Option<Mechanism>,
@@ -79,7 +79,7 @@ struct Session {
 }
 
 #[derive(Debug)]
-enum State {
+enum LoginStage {
     /// ApiVersions or a handshake.
     Start,
     /// A handshake; ApiVersions has been requested.
@@ -101,7 +101,7 @@ enum State {
 impl Default for ServerLogin {
     fn default() -> Self {
         Self {
-            state: State::Start,
+            state: LoginStage::Start,
             session: None,
             mechanism: None,
             is_raw: false,
@@ -115,23 +115,23 @@ impl ServerLogin {
         self.is_raw
             && matches!(
                 self.state,
-                State::First(_) | State::Proof(_) | State::Rejected
+                LoginStage::First(_) | LoginStage::Proof(_) | LoginStage::Rejected
             )
     }
 
     /// Returns `true` once a login was accepted and no repeated one is under way.
     pub fn is_logged_in(&self) -> bool {
-        matches!(self.state, State::LoggedIn)
+        matches!(self.state, LoginStage::LoggedIn)
     }
 
     /// Returns `true` while the caller decides.
     pub fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Decision(..))
+        matches!(self.state, LoginStage::Decision(..))
     }
 
     /// Returns `true` after a failure.
     pub fn has_failed(&self) -> bool {
-        matches!(self.state, State::Failed)
+        matches!(self.state, LoginStage::Failed)
     }
 
     /// Returns `true` if a login was accepted before, also while it is repeated.
@@ -148,12 +148,12 @@ impl ServerLogin {
     /// version of ApiVersions, which clients repeat with an older one.
     pub fn admit(&mut self, key: i16, is_supported: bool) -> Admission {
         match (&self.state, key) {
-            (State::Failed | State::Decision(..), _) => Admission::Violation,
+            (LoginStage::Failed | LoginStage::Decision(..), _) => Admission::Violation,
             (_, HANDSHAKE | AUTHENTICATE) => Admission::Login,
-            (State::LoggedIn, _) => Admission::Other,
-            (State::Start, API_VERSIONS) => {
+            (LoginStage::LoggedIn, _) => Admission::Other,
+            (LoginStage::Start, API_VERSIONS) => {
                 if is_supported {
-                    self.state = State::Handshake;
+                    self.state = LoginStage::Handshake;
                 }
                 Admission::Other
             }
@@ -189,8 +189,8 @@ impl ServerLogin {
     ) -> LoginReply {
         let to = ReplyTo::Handshake { correlation_id };
         match &self.state {
-            State::Start | State::Handshake => {}
-            State::LoggedIn => {
+            LoginStage::Start | LoginStage::Handshake => {}
+            LoginStage::LoggedIn => {
                 if !self.may_repeat(env.now_ms) || is_raw {
                     // As a broker, which keeps the connection open.
                     let frame = requests::handshake(correlation_id, ILLEGAL_STATE, &[]);
@@ -215,8 +215,8 @@ impl ServerLogin {
         self.mechanism = Some(mechanism);
         self.is_raw = is_raw;
         self.state = match is_other {
-            true => State::OtherMechanism,
-            false => State::First(mechanism),
+            true => LoginStage::OtherMechanism,
+            false => LoginStage::First(mechanism),
         };
         LoginReply::Send(requests::handshake(correlation_id, 0, &names))
     }
@@ -231,42 +231,42 @@ impl ServerLogin {
 
     fn authenticate(&mut self, message: &[u8], to: ReplyTo, env: &LoginEnv<'_>) -> LoginReply {
         match &self.state {
-            State::LoggedIn => {
+            LoginStage::LoggedIn => {
                 let frame = requests::error(to, ILLEGAL_STATE, LOGGED_IN);
                 LoginReply::Send(frame.unwrap_or_default())
             }
-            State::Start | State::Handshake => self.fail(None, FailureReason::Order),
+            LoginStage::Start | LoginStage::Handshake => self.fail(None, FailureReason::Order),
             _ if self.is_raw => self.fail(None, FailureReason::Order),
             _ => self.message(message, to, env),
         }
     }
 
     fn message(&mut self, message: &[u8], to: ReplyTo, env: &LoginEnv<'_>) -> LoginReply {
-        let step = match std::mem::replace(&mut self.state, State::Failed) {
-            State::First(Mechanism::Plain) => plain::respond(message),
-            State::First(Mechanism::OAuthBearer) => bearer::respond(message),
-            State::First(Mechanism::Scram(hash)) => {
+        let step = match std::mem::replace(&mut self.state, LoginStage::Failed) {
+            LoginStage::First(Mechanism::Plain) => plain::respond(message),
+            LoginStage::First(Mechanism::OAuthBearer) => bearer::respond(message),
+            LoginStage::First(Mechanism::Scram(hash)) => {
                 match ScramServer::begin(hash, message, env.users, env.nonce) {
                     Some((scram, challenge)) => {
-                        self.state = State::Proof(Box::new(scram));
+                        self.state = LoginStage::Proof(Box::new(scram));
                         Step::Challenge(challenge)
                     }
                     None => Step::Failed(FailureReason::Malformed),
                 }
             }
-            State::Proof(scram) => scram.finish(message),
-            State::Rejected => Step::Failed(FailureReason::Credentials),
-            State::OtherMechanism => Step::Failed(FailureReason::Changed),
+            LoginStage::Proof(scram) => scram.finish(message),
+            LoginStage::Rejected => Step::Failed(FailureReason::Credentials),
+            LoginStage::OtherMechanism => Step::Failed(FailureReason::Changed),
             _ => Step::Failed(FailureReason::Order),
         };
         match step {
             Step::Challenge(challenge) => LoginReply::Send(requests::token(to, &challenge, 0)),
             Step::Check(check) => {
-                self.state = State::Decision(to, Vec::new());
+                self.state = LoginStage::Decision(to, Vec::new());
                 LoginReply::Check(check)
             }
             Step::User(user, last) => {
-                self.state = State::Decision(to, last);
+                self.state = LoginStage::Decision(to, last);
                 LoginReply::User(user)
             }
             Step::Failed(reason) => {
@@ -277,7 +277,9 @@ impl ServerLogin {
 
     /// Accepts the login; it must be repeated within `lifetime_ms`, or never. Returns the response.
     pub fn accept(&mut self, lifetime_ms: Option<u64>) -> Vec<u8> {
-        let State::Decision(to, last) = std::mem::replace(&mut self.state, State::LoggedIn) else {
+        let LoginStage::Decision(to, last) =
+            std::mem::replace(&mut self.state, LoginStage::LoggedIn)
+        else {
             return Vec::new();
         };
         if let Some(mechanism) = self.mechanism {
@@ -294,18 +296,19 @@ impl ServerLogin {
 
     /// Rejects the login: with a response at once that the client acknowledges, or as failed.
     pub fn reject(&mut self, reason: FailureReason) -> LoginReply {
-        let State::Decision(to, _) = std::mem::replace(&mut self.state, State::Failed) else {
+        let LoginStage::Decision(to, _) = std::mem::replace(&mut self.state, LoginStage::Failed)
+        else {
             return self.fail(None, FailureReason::Order);
         };
         if self.mechanism == Some(Mechanism::OAuthBearer) {
-            self.state = State::Rejected;
+            self.state = LoginStage::Rejected;
             return LoginReply::Send(requests::token(to, bearer::REJECTION, 0));
         }
         self.fail(requests::error(to, AUTHENTICATION_FAILED, FAILED), reason)
     }
 
     fn fail(&mut self, frame: Option<Vec<u8>>, reason: FailureReason) -> LoginReply {
-        self.state = State::Failed;
+        self.state = LoginStage::Failed;
         LoginReply::Failed { frame, reason }
     }
 }

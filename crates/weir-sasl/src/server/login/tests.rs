@@ -160,7 +160,7 @@ fn wrong_passwords_get_58_with_one_text() {
     let mut client = Client::new();
     client.handshake(1, "SCRAM-SHA-256");
     assert!(matches!(
-        client.token(b"n,,n=nobody,r=x"),
+        client.token(b"n,,n=unknown,r=x"),
         LoginReply::Send(_)
     ));
     let proof = [b"c=biws,r=xserver-nonce,p=".as_slice(), &[b'A'; 43], b"="].concat();
