@@ -26,6 +26,15 @@ impl AddressCache {
             cached: HashMap::new(),
         }
     }
+
+    /// Returns the cache for `broker_registry`. It starts empty if another cluster had its place,
+    /// whose connections may not have ended yet.
+    pub(crate) fn of(&mut self, broker_registry: &Arc<BrokerRegistry>) -> &mut Self {
+        if !Arc::ptr_eq(&self.broker_registry, broker_registry) {
+            *self = Self::new(Arc::clone(broker_registry));
+        }
+        self
+    }
 }
 
 impl AddressMapper for AddressCache {

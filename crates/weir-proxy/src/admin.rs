@@ -9,6 +9,7 @@ use weir_net::admin::{AdminPages, Page, json_page};
 use weir_net::http1::Response;
 
 use crate::data::{ConnectionInfo, LoopEvent};
+use crate::reload::{ReloadError, Reloader};
 use crate::virtual_cluster::VirtualCluster;
 
 /// Maximum number of listed connections per event loop.
@@ -17,23 +18,66 @@ const ROWS_MAX: usize = 10_000;
 const POST_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Pages {
-    pub(crate) clusters: Vec<Arc<VirtualCluster>>,
+    pub(crate) reloader: Arc<Reloader>,
     pub(crate) loops: Vec<MailboxSender<LoopEvent>>,
 }
 
 impl AdminPages for Pages {
     fn readiness(&self) -> (bool, String) {
-        let each = self.clusters.iter().map(|cluster| cluster.readiness());
+        let generation = self.reloader.current.get();
+        let each = generation
+            .clusters
+            .iter()
+            .map(|cluster| cluster.readiness());
         each.fold((true, String::new()), |(all, text), (is_ready, lines)| {
             (all && is_ready, text + &lines)
         })
     }
 
     fn page(&mut self, path: &str, _query: &str) -> Option<Page> {
-        // Event loops reply within an iteration, but this thread must stay free for other requests.
-        let (clusters, loops) = (self.clusters.clone(), self.loops.clone());
-        let page = move || connections(&clusters, &loops);
-        (path == "/connections").then(|| Page::Slow(Box::new(page)))
+        match path {
+            "/connections" => {
+                let (generation, loops) = (self.reloader.current.get(), self.loops.clone());
+                // Event loops reply within an iteration, but this thread must stay free for other
+                // requests.
+                let page = move || connections(&generation.clusters, &loops);
+                Some(Page::Slow(Box::new(page)))
+            }
+            "/reload" => {
+                let generation = self.reloader.current.get().number;
+                let error = self.reloader.counts.error();
+                let state = json!({ "generation": generation, "error": error });
+                Some(Page::Now(json_page(state.to_string())))
+            }
+            _ => None,
+        }
+    }
+
+    fn command(&mut self, path: &str) -> Option<Page> {
+        let reloader = Arc::clone(&self.reloader);
+        (path == "/reload").then(|| Page::Slow(Box::new(move || reload(&reloader))))
+    }
+
+    fn check_files(&self) -> [u64; 2] {
+        let certificates = self.reloader.certificates();
+        certificates.check();
+        certificates.counts()
+    }
+}
+
+fn reload(reloader: &Reloader) -> Response {
+    match reloader.reload() {
+        Ok(report) => {
+            let (generation, closing) = (report.generation, report.closing);
+            json_page(json!({ "generation": generation, "closing": closing }).to_string())
+        }
+        Err(error) => {
+            let status = match error {
+                ReloadError::Busy => 409,
+                ReloadError::Config(_) | ReloadError::Fixed(_) => 422,
+            };
+            Response::text(status, format!("{error}\n"))
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use weir_net::MailboxSender;
 use weir_net::listener::listen_shared;
 
+use crate::cluster_id::ClusterId;
 use crate::config::{ClusterConfig, HostPort};
 use crate::data::{ListenerTarget, LoopEvent};
 use crate::wire::BrokerNode;
@@ -24,19 +25,25 @@ const POST_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct BrokerRegistry {
-    /// Index of the cluster in the configuration.
-    cluster: usize,
-    config: Arc<ClusterConfig>,
+    cluster: ClusterId,
     loops: usize,
     senders: OnceLock<Vec<MailboxSender<LoopEvent>>>,
-    state: Mutex<BTreeMap<i32, RegisteredBroker>>,
+    state: Mutex<RegistryState>,
     /// Incremented by every change, so that caches can detect that they are outdated.
     version: AtomicU64,
+}
+
+#[derive(Debug)]
+struct RegistryState {
+    config: Arc<ClusterConfig>,
+    brokers: BTreeMap<i32, RegisteredBroker>,
 }
 
 #[derive(Debug, Clone)]
 struct RegisteredBroker {
     upstream: HostPort,
+    /// The address is of a cluster that the configuration no longer names.
+    outdated: bool,
     /// Port of the proxy.
     port: u16,
     /// Configured; never removed.
@@ -56,13 +63,15 @@ pub struct BrokerInfo {
 }
 
 impl BrokerRegistry {
-    pub(crate) fn new(cluster: usize, config: Arc<ClusterConfig>, loops: usize) -> Self {
+    pub(crate) fn new(cluster: ClusterId, config: Arc<ClusterConfig>, loops: usize) -> Self {
         Self {
             cluster,
-            config,
             loops,
             senders: OnceLock::new(),
-            state: Mutex::new(BTreeMap::new()),
+            state: Mutex::new(RegistryState {
+                config,
+                brokers: BTreeMap::new(),
+            }),
             version: AtomicU64::new(0),
         }
     }
@@ -78,21 +87,23 @@ impl BrokerRegistry {
     }
 
     pub(crate) fn upstream(&self, id: i32) -> Option<HostPort> {
-        self.state().get(&id).map(|broker| broker.upstream.clone())
+        let state = self.state();
+        let known = state.brokers.get(&id).filter(|broker| !broker.outdated);
+        known.map(|broker| broker.upstream.clone())
     }
 
     pub(crate) fn upstreams(&self) -> Vec<HostPort> {
         let state = self.state();
-        let all = state.values().map(|broker| broker.upstream.clone());
-        all.collect()
+        let known = state.brokers.values().filter(|broker| !broker.outdated);
+        known.map(|broker| broker.upstream.clone()).collect()
     }
 
     pub(crate) fn infos(&self) -> Vec<BrokerInfo> {
         let state = self.state();
-        let infos = state.iter().map(|(id, broker)| BrokerInfo {
+        let infos = state.brokers.iter().map(|(id, broker)| BrokerInfo {
             id: *id,
             upstream: broker.upstream.to_string(),
-            advertised: self.address(broker.port).to_string(),
+            advertised: state.address(broker.port).to_string(),
         });
         infos.collect()
     }
@@ -100,29 +111,36 @@ impl BrokerRegistry {
     /// Returns the advertised address of a broker. Opens a port if the broker is new.
     pub(crate) fn register_broker(&self, node: BrokerNode<'_>, fixed: bool) -> Option<HostPort> {
         let mut state = self.state();
-        if let Some(broker) = state.get_mut(&node.id) {
+        let RegistryState { config, brokers } = &mut *state;
+        if let Some(broker) = brokers.get_mut(&node.id) {
             broker.seen = Instant::now();
-            if !broker.fixed && !broker.upstream.is(node.host, node.port) {
+            let is_known = broker.upstream.is(node.host, node.port) && !broker.outdated;
+            // Only the configuration changes what it has fixed.
+            if (fixed || !broker.fixed) && !is_known {
                 let upstream = HostPort::new(node.host, node.port);
-                let cluster = &self.config.name;
+                let cluster = &config.name;
                 tracing::info!(cluster, id = node.id, %upstream, "broker address changed");
                 broker.upstream = upstream;
+                broker.outdated = false;
                 self.version.fetch_add(1, Ordering::Release);
             }
-            return Some(self.address(broker.port));
+            broker.fixed |= fixed;
+            let port = broker.port;
+            return Some(state.address(port));
         }
         let port = self.open(node.id, &mut state)?;
         let upstream = HostPort::new(node.host, node.port);
-        let address = self.address(port);
-        let (cluster, advertised_port) = (&self.config.name, address.port);
+        let address = state.address(port);
+        let (cluster, advertised_port) = (&state.config.name, address.port);
         tracing::info!(cluster, id = node.id, %upstream, advertised_port, "broker port opened");
         let broker = RegisteredBroker {
             upstream,
+            outdated: false,
             port,
             fixed,
             seen: Instant::now(),
         };
-        state.insert(node.id, broker);
+        state.brokers.insert(node.id, broker);
         self.version.fetch_add(1, Ordering::Release);
         Some(address)
     }
@@ -134,11 +152,47 @@ impl BrokerRegistry {
             !broker.fixed && now.duration_since(broker.seen) > PORT_RETENTION
         };
         let ids: Vec<_> = state
+            .brokers
             .iter()
             .filter_map(|(id, broker)| is_stale(broker).then_some(*id))
             .collect();
         for id in ids {
             self.close(id, &mut state);
+        }
+    }
+
+    /// Switches to the next configuration. `is_moved`: it names another cluster, whose brokers are
+    /// not known yet. Ports that the configuration places elsewhere are closed; they open again
+    /// when the cluster names their brokers.
+    pub(crate) fn apply(&self, config: Arc<ClusterConfig>, is_moved: bool) {
+        let mut state = self.state();
+        let old = std::mem::replace(&mut state.config, Arc::clone(&config));
+        for broker in state.brokers.values_mut() {
+            broker.outdated |= is_moved;
+            broker.fixed = false;
+        }
+        let is_elsewhere = |id: i32| {
+            let ports = [&old, &config].map(|config| config.broker_ports.of(id));
+            ports[0] != ports[1] || old.listen.ip() != config.listen.ip()
+        };
+        let ids: Vec<_> = state.brokers.keys().copied().collect();
+        for id in ids.into_iter().filter(|id| is_elsewhere(*id)) {
+            self.close(id, &mut state);
+        }
+        self.version.fetch_add(1, Ordering::Release);
+        drop(state);
+        self.register_configured(&config);
+    }
+
+    /// Registers the brokers of the configuration, whose ports are always open.
+    pub(crate) fn register_configured(&self, config: &ClusterConfig) {
+        for (id, address) in &config.brokers {
+            let node = BrokerNode {
+                id: *id,
+                host: &address.host,
+                port: address.port,
+            };
+            self.register_broker(node, true);
         }
     }
 
@@ -151,10 +205,10 @@ impl BrokerRegistry {
         }
     }
 
-    fn close(&self, id: i32, state: &mut BTreeMap<i32, RegisteredBroker>) {
-        state.remove(&id);
+    fn close(&self, id: i32, state: &mut RegistryState) {
+        state.brokers.remove(&id);
         self.version.fetch_add(1, Ordering::Release);
-        let cluster = &self.config.name;
+        let cluster = &state.config.name;
         tracing::info!(cluster, id, "broker removed, port closed");
         for sender in self.senders.get().into_iter().flatten() {
             let event = LoopEvent::Unlisten(self.cluster, ListenerTarget::Broker(id));
@@ -164,11 +218,13 @@ impl BrokerRegistry {
     }
 
     /// Opens a listener for the clients of a new broker and returns its port.
-    fn open(&self, id: i32, state: &mut BTreeMap<i32, RegisteredBroker>) -> Option<u16> {
+    fn open(&self, id: i32, state: &mut RegistryState) -> Option<u16> {
         let senders = self.senders.get()?;
-        let cluster = &self.config.name;
-        let port = self.config.broker_ports.of(id);
+        let config = Arc::clone(&state.config);
+        let cluster = &config.name;
+        let port = config.broker_ports.of(id);
         let holder = state
+            .brokers
             .iter()
             .find(|(_, broker)| port != 0 && broker.port == port)
             .map(|(id, broker)| (*id, broker.fixed));
@@ -187,7 +243,7 @@ impl BrokerRegistry {
             }
             None => {}
         }
-        let address = SocketAddr::new(self.config.listen.ip(), port);
+        let address = SocketAddr::new(config.listen.ip(), port);
         let sockets = match listen_shared(address, self.loops) {
             Ok(sockets) => sockets,
             Err(error) => {
@@ -207,21 +263,24 @@ impl BrokerRegistry {
     }
 
     /// Returns `true` if the broker was not named for [`REASSIGN_AFTER`] while others were.
-    fn is_unnamed(&self, state: &BTreeMap<i32, RegisteredBroker>, id: i32) -> bool {
-        let newest = state.values().map(|broker| broker.seen).max();
-        let seen = state.get(&id).map(|broker| broker.seen);
+    fn is_unnamed(&self, state: &RegistryState, id: i32) -> bool {
+        let newest = state.brokers.values().map(|broker| broker.seen).max();
+        let seen = state.brokers.get(&id).map(|broker| broker.seen);
         newest
             .zip(seen)
             .is_some_and(|(newest, seen)| newest.duration_since(seen) > REASSIGN_AFTER)
     }
 
+    fn state(&self) -> MutexGuard<'_, RegistryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RegistryState {
+    /// Returns the advertised address of a port of the proxy.
     fn address(&self, port: u16) -> HostPort {
         let port = self.config.broker_ports.advertised(port);
         HostPort::new(&self.config.advertised_host, port)
-    }
-
-    fn state(&self) -> MutexGuard<'_, BTreeMap<i32, RegisteredBroker>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

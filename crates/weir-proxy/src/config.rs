@@ -2,12 +2,13 @@
 
 mod address;
 mod model;
+mod origin;
 mod raw;
 mod tls;
 
 pub use self::address::{BrokerPorts, HostPort};
 pub use self::model::{ClusterConfig, ProxyConfig, ProxyLimits};
-pub use self::raw::CliOverrides;
+pub use self::origin::{CliOverrides, ConfigOrigin};
 
 #[cfg(test)]
 mod schema_tests;

@@ -69,6 +69,8 @@ counters! {
         "Connections closed because they were idle or made no progress."
     silent_broker "weir_proxy_silent_broker" Counter
         "Client connections closed because their broker had stopped responding."
+    reload_closed "weir_proxy_reload_closed" Counter
+        "Client connections that ended because a reload had changed or removed their cluster."
     buffered_bytes "weir_proxy_buffered_bytes" Gauge
         "Bytes buffered for connections; about a second old."
     iterations "weir_proxy_loop_iterations" Counter "Iterations of event loops."
@@ -98,6 +100,8 @@ counters! {
 counters! {
     /// Values of the whole proxy.
     ProxyValues
+    generation "weir_proxy_generation" Gauge
+        "Number of the configuration in use: 1 at startup, each reload adds 1."
     clusters_ready "weir_proxy_clusters_ready" Gauge "Clusters that responded to the last probe."
     brokers "weir_proxy_brokers" Gauge "Brokers that have a port on the proxy."
     claimed_bytes "weir_proxy_buffer_claimed_bytes" Gauge

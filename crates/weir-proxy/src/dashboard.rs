@@ -86,7 +86,13 @@ impl DashboardSource for MetricSources {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let brokers = self.shared.clusters.iter().flat_map(|cluster| {
+        let generation = self.current.get();
+        let failed = self.reloads.error().map(|cause| Problem {
+            source: "reload".to_owned(),
+            address: format!("configuration {}", generation.number + 1),
+            cause,
+        });
+        let brokers = generation.clusters.iter().flat_map(|cluster| {
             let rows = cluster.health.rows().into_iter();
             rows.filter_map(|row| {
                 let address = row.broker.to_string();
@@ -97,11 +103,12 @@ impl DashboardSource for MetricSources {
                 })
             })
         });
-        brokers.collect()
+        failed.into_iter().chain(brokers).collect()
     }
 
     fn facts(&self) -> Map<String, Value> {
-        let clusters = self.shared.clusters.iter().map(|cluster| {
+        let generation = self.current.get();
+        let clusters = generation.clusters.iter().map(|cluster| {
             json!({
                 "name": cluster.config.name,
                 "listen": cluster.listen.to_string(),
@@ -109,7 +116,7 @@ impl DashboardSource for MetricSources {
                 "error": cluster.health.error(),
             })
         });
-        let brokers = self.shared.clusters.iter().flat_map(|cluster| {
+        let brokers = generation.clusters.iter().flat_map(|cluster| {
             cluster.health.rows().into_iter().map(|row| {
                 let broker = row.broker.to_string();
                 json!({ "cluster": cluster.config.name, "broker": broker, "error": row.error })

@@ -13,19 +13,20 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use weir_net::admin::{MetricKind, ProcessMetrics, put_metric};
 use weir_net::otlp::OtlpCounters;
-use weir_net::tls::{TlsAcceptor, TlsFiles};
 use weir_net::watchdog::Vitals;
 
+use crate::certificates::CertificateFiles;
 use crate::counters::{LoopMetrics, MetricRow, ProxyValues, TlsValues};
-use crate::data::LoopShared;
+use crate::data::{CurrentGeneration, LoopShared};
+use crate::reload::ReloadCounts;
 use crate::versions;
 
 #[derive(Debug, Clone)]
 pub(crate) struct MetricSources {
     pub(crate) loops: Vec<Arc<LoopMetrics>>,
-    pub(crate) certificates: Vec<Arc<TlsFiles>>,
-    /// Certificates presented to clients.
-    pub(crate) presented: Vec<Arc<TlsAcceptor>>,
+    pub(crate) certificates: Arc<CertificateFiles>,
+    pub(crate) current: Arc<CurrentGeneration>,
+    pub(crate) reloads: Arc<ReloadCounts>,
     pub(crate) shared: Arc<LoopShared>,
     /// `None`: nothing is exported to a collector.
     pub(crate) otlp: Option<Arc<OtlpCounters>>,
@@ -51,7 +52,7 @@ impl Collector for MetricSources {
         if let Some(counters) = &self.otlp {
             counters.encode("proxy", &mut encoder)?;
         }
-        apis::encode(&self.shared, &mut encoder)?;
+        apis::encode(&self.current.get(), &mut encoder)?;
         self.encode_decisions(&mut encoder)?;
         let mut family = encoder.encode_descriptor(
             "weir_proxy_broker_up",
@@ -59,7 +60,7 @@ impl Collector for MetricSources {
             None,
             MetricType::Gauge,
         )?;
-        for cluster in &self.shared.clusters {
+        for cluster in &self.current.get().clusters {
             for row in cluster.health.rows() {
                 let labels = [
                     ("cluster", cluster.config.name.clone()),
@@ -69,13 +70,15 @@ impl Collector for MetricSources {
                 up.encode(family.encode_family(&labels)?)?;
             }
         }
-        self.encode_logins(&mut encoder)
+        self.encode_logins(&mut encoder)?;
+        self.reloads.encode(encoder)
     }
 }
 
 impl MetricSources {
     fn encode_logins(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let clusters = self.shared.clusters.iter();
+        let generation = self.current.get();
+        let clusters = generation.clusters.iter();
         let logins: Vec<_> = clusters
             .filter_map(|one| Some((&one.config.name, one.config.logins.as_ref()?)))
             .collect();
@@ -113,7 +116,8 @@ impl MetricSources {
 
     /// Writes the decisions of access rules, if there are rules.
     fn encode_decisions(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let clusters = self.shared.clusters.iter();
+        let generation = self.current.get();
+        let clusters = generation.clusters.iter();
         let ruled =
             clusters.filter_map(|one| Some((&one.config.name, one.config.access.as_ref()?)));
         let mut ruled = ruled.peekable();
@@ -155,7 +159,7 @@ impl MetricSources {
         }
         let values = self.proxy_values().values();
         metrics.extend(ProxyValues::METRICS.iter().zip(values).map(with_value));
-        if !self.certificates.is_empty() {
+        if self.certificates.is_any() {
             let values = self.tls_values().values();
             metrics.extend(TlsValues::METRICS.iter().zip(values).map(with_value));
         }
@@ -163,13 +167,15 @@ impl MetricSources {
     }
 
     fn proxy_values(&self) -> ProxyValues {
-        let clusters = self.shared.clusters.iter();
+        let generation = self.current.get();
+        let clusters = generation.clusters.iter();
         let ready = clusters.clone().filter(|one| one.health.is_responding());
         let brokers: usize = clusters.map(|one| one.broker_registry.infos().len()).sum();
         let (claimed_bytes, memory_waiting, memory_waits) = self.shared.memory.usage();
-        let pool = self.shared.pool.as_ref().map(|pool| pool.usage());
+        let pool = generation.pool.as_ref().map(|pool| pool.usage());
         let (filter_waiting, cpu) = pool.unwrap_or_default();
         ProxyValues {
+            generation: generation.number,
             clusters_ready: ready.count() as u64,
             brokers: brokers as u64,
             claimed_bytes: claimed_bytes as u64,
@@ -181,9 +187,7 @@ impl MetricSources {
     }
 
     fn tls_values(&self) -> TlsValues {
-        let counts = self.certificates.iter().map(|files| files.counts());
-        let add = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [a + c, b + d];
-        let [reloads, failures] = counts.fold([0; 2], add);
+        let [reloads, failures] = self.certificates.counts();
         let expiry = self.expiry_unix_s().and_then(|end| u64::try_from(end).ok());
         let expiry_unix_s = expiry.unwrap_or(0);
         TlsValues {
@@ -195,7 +199,10 @@ impl MetricSources {
 
     /// Returns the earliest expiry of the certificates presented to clients, in seconds since 1970.
     pub(crate) fn expiry_unix_s(&self) -> Option<i64> {
-        let ends = self.presented.iter();
+        let generation = self.current.get();
+        let clusters = generation.clusters.iter();
+        let presented = clusters.filter_map(|cluster| cluster.config.tls.as_ref());
+        let ends = presented.chain(self.certificates.admin_tls());
         ends.filter_map(|one| one.identity().not_after_unix_s())
             .min()
     }

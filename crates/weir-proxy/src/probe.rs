@@ -15,6 +15,7 @@ use weir_wire::io_reason::io_reason;
 
 use crate::address_cache::AddressCache;
 use crate::config::HostPort;
+use crate::data::CurrentGeneration;
 use crate::resolve::resolve;
 use crate::versions::{API_VERSIONS, METADATA};
 use crate::virtual_cluster::VirtualCluster;
@@ -33,38 +34,47 @@ const RESPONSE_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Debug)]
 pub(crate) struct HealthProbe {
+    /// Replaced after a reload.
     cluster: Arc<VirtualCluster>,
-    /// Time after which connections that wait for an unresponsive broker are closed.
-    response_timeout: Duration,
+    current: Arc<CurrentGeneration>,
     /// Set if the brokers require authentication for Metadata; it is not requested again.
     needs_authentication: AtomicBool,
 }
 
 impl HealthProbe {
-    /// Starts a thread that probes until the sender of `stop` is dropped.
+    /// Starts a thread that probes until the sender of `wake` is dropped. A message begins a probe
+    /// at once.
     pub(crate) fn start(
         cluster: Arc<VirtualCluster>,
-        response_timeout: Duration,
-        stop: Receiver<()>,
+        current: Arc<CurrentGeneration>,
+        wake: Receiver<()>,
     ) -> io::Result<JoinHandle<()>> {
         let probe = Self {
             cluster,
-            response_timeout,
+            current,
             needs_authentication: AtomicBool::new(false),
         };
         let thread = std::thread::Builder::new().name("weir-probe".to_owned());
-        thread.spawn(move || probe.run(&stop))
+        thread.spawn(move || probe.run(&wake))
     }
 
-    fn run(self, stop: &Receiver<()>) {
-        let VirtualCluster {
-            health,
-            broker_registry,
-            ..
-        } = &*self.cluster;
+    fn run(mut self, wake: &Receiver<()>) {
         loop {
+            let generation = self.current.get();
+            if let Some(cluster) = generation.cluster(self.cluster.id) {
+                if !Arc::ptr_eq(cluster, &self.cluster) {
+                    self.cluster = Arc::clone(cluster);
+                    self.needs_authentication = AtomicBool::new(false);
+                }
+            }
+            let VirtualCluster {
+                health,
+                broker_registry,
+                ..
+            } = &*self.cluster;
+            let response_timeout = Duration::from_millis(generation.limits.response_ms);
             let all_responded = self.probe_all();
-            for host in health.unresponsive_for(self.response_timeout, Instant::now()) {
+            for host in health.unresponsive_for(response_timeout, Instant::now()) {
                 broker_registry.report_unresponsive(&host);
             }
             broker_registry.close_stale_ports(Instant::now());
@@ -72,7 +82,7 @@ impl HealthProbe {
                 true => PROBE_INTERVAL,
                 false => FAILED_PROBE_INTERVAL,
             };
-            if stop.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
+            if wake.recv_timeout(interval) == Err(RecvTimeoutError::Disconnected) {
                 return;
             }
         }

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Sender, bounded};
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
 use weir_net::otlp::{Export, Exporter};
-use weir_net::tls::TlsFiles;
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 
 use crate::admin::Pages;
@@ -19,18 +18,13 @@ use crate::config::ProxyConfig;
 use crate::counters::LoopMetrics;
 use crate::dashboard::dashboard;
 use crate::data::{
-    Admission, FilterPool, ListenerTarget, LoginPool, LoopEvent, LoopShared, Memory, open_loop,
+    Admission, CurrentGeneration, FilterPool, Generation, LoopEvent, LoopShared, Memory, open_loop,
 };
 use crate::error::ProxyError;
-use crate::filter::Direction;
 use crate::metrics::{self, MetricSources};
-use crate::probe::HealthProbe;
+use crate::reload::{ClusterThreads, OpenedClusters, ReloadError, ReloadReport, Reloader};
 use crate::resolve::start_resolver;
 use crate::virtual_cluster::VirtualCluster;
-use crate::wire::BrokerNode;
-
-/// Maximum wait for a full event-loop inbox.
-const POST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum wait for all full inboxes at shutdown.
 const FINAL_POST_TIMEOUT: Duration = Duration::from_millis(300);
@@ -40,22 +34,17 @@ const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// A running proxy.
 #[derive(Debug)]
 pub struct Proxy {
-    clusters: Vec<Arc<VirtualCluster>>,
+    reloader: Arc<Reloader>,
     admin: AdminServer,
-    /// Export of metrics and traces, which ends last.
+    /// Export of metrics, which ends last.
     exporter: Option<Exporter>,
     /// Checks the event loops until the proxy is dropped.
     _watchdog: Watchdog,
     senders: Vec<MailboxSender<LoopEvent>>,
     loops: Vec<JoinHandle<()>>,
-    probes: Vec<JoinHandle<()>>,
-    /// Dropped to stop the probes.
-    stop_probes: Sender<()>,
+    /// Dropped to stop watching the configuration file.
+    stop_watch: Sender<()>,
     draining: Arc<AtomicBool>,
-    drain: Duration,
-    certificates: Vec<Arc<TlsFiles>>,
-    /// The filter threads; `None` if no cluster has filters.
-    filters: Option<(Arc<FilterPool>, Vec<JoinHandle<()>>)>,
 }
 
 impl Proxy {
@@ -68,81 +57,71 @@ impl Proxy {
             key: "admin.listen".to_owned(),
             error,
         })?;
-        let mut clusters = Vec::with_capacity(config.clusters.len());
-        let mut listeners = Vec::with_capacity(config.clusters.len());
-        for (index, cluster) in config.clusters.into_iter().enumerate() {
-            let (cluster, sockets) = VirtualCluster::open(index, cluster, config.event_loops)?;
-            listeners.push(sockets);
-            clusters.push(Arc::new(cluster));
+        let mut threads = ClusterThreads::default();
+        let mut config = config;
+        let opened = OpenedClusters::open(&mut config, &[], &mut threads.next_id)?;
+        let export = config.otlp.take().map(Export::new);
+        let traces = export.as_ref().and_then(Export::traces);
+        if let Some(source) = &traces {
+            opened.trace_with(source);
         }
-        let export = config.otlp.map(Export::new);
-        if let Some(source) = export.as_ref().and_then(Export::traces) {
-            for cluster in &clusters {
-                cluster
-                    .apis
-                    .trace_with(source.clone(), &cluster.config.name);
-            }
-        }
-        let limits = &config.limits;
-        let response_timeout = Duration::from_millis(limits.response_ms);
-        let filters = match clusters.iter().any(|cluster| has_filters(cluster)) {
-            true => Some(FilterPool::start(config.filter_threads, limits.filters())?),
+        let logins = match opened.have_logins() {
+            true => Some(threads.start_logins()?),
             false => None,
         };
-        let (stop_probes, stopped) = bounded(0);
-        let (logins, login_threads) = start_logins(&clusters, &stopped)?;
+        let limits = &config.limits;
+        let pool = match opened.has_filters() {
+            true => {
+                let (pool, handles) = FilterPool::start(config.filter_threads, limits.filters())?;
+                threads.handles.extend(handles);
+                Some(pool)
+            }
+            false => None,
+        };
+        let first = Arc::new(Generation {
+            number: 1,
+            clusters: opened.clusters(),
+            limits: limits.clone(),
+            drain: Duration::from_millis(config.drain_timeout_ms),
+            pool,
+            logins,
+        });
+        let current = Arc::new(CurrentGeneration::new(Arc::clone(&first)));
         let shared = Arc::new(LoopShared {
-            clusters: clusters.clone(),
             splice: config.splice,
             admission: Admission::new(limits.connections, limits.connections_per_address),
             resolver: start_resolver()?,
             memory: Arc::new(Memory::new(limits.buffered())),
-            pool: filters.as_ref().map(|(pool, _)| Arc::clone(pool)),
-            logins,
-            limits: config.limits,
+            current: Arc::clone(&current),
         });
-        let (senders, loops, loop_metrics, heartbeats) = start_loops(&shared, config.event_loops)?;
+        let started = start_loops(&shared, &first, config.event_loops)?;
+        let (senders, loops, loop_metrics, heartbeats) = started;
         let watchdog = Watchdog::start(heartbeats, config.watchdog)?;
-        for cluster in &clusters {
-            cluster.broker_registry.serve_at(senders.clone());
+        let state = (Arc::clone(&current), Arc::clone(&shared));
+        let reloader = Arc::new(Reloader::new(
+            &config,
+            state,
+            senders.clone(),
+            threads,
+            traces,
+        ));
+        reloader.begin(opened)?;
+        let (stop_watch, stopped) = bounded(0);
+        if config.watch_config {
+            reloader.watch(stopped)?;
         }
-        for (index, sockets) in listeners.into_iter().enumerate() {
-            for (socket, sender) in sockets.into_iter().zip(&senders) {
-                let event = LoopEvent::Listen(index, ListenerTarget::Bootstrap, socket);
-                // The loops have just started and have room for more events than this.
-                let _ = sender.post(event, POST_TIMEOUT);
-            }
-        }
-        let mut probes = Vec::with_capacity(clusters.len());
-        for cluster in &clusters {
-            for (id, address) in &cluster.config.brokers {
-                let node = BrokerNode {
-                    id: *id,
-                    host: &address.host,
-                    port: address.port,
-                };
-                cluster.broker_registry.register_broker(node, true);
-            }
-            let cluster = Arc::clone(cluster);
-            probes.push(HealthProbe::start(
-                cluster,
-                response_timeout,
-                stopped.clone(),
-            )?);
-        }
-        probes.extend(login_threads);
-        let presented = clusters.iter().filter_map(|one| one.config.tls.clone());
         let draining = Arc::new(AtomicBool::new(false));
         let sources = MetricSources {
             otlp: export.as_ref().map(Export::counters),
             loops: loop_metrics,
-            presented: presented.chain(config.admin.tls.clone()).collect(),
-            certificates: config.tls_files.clone(),
+            certificates: Arc::clone(reloader.certificates()),
+            current,
+            reloads: Arc::clone(&reloader.counts),
             shared,
         };
         let vitals = watchdog.vitals();
         let pages = Pages {
-            clusters: clusters.clone(),
+            reloader: Arc::clone(&reloader),
             loops: senders.clone(),
         };
         let registry = || metrics::registry(sources.clone(), Arc::clone(&vitals));
@@ -153,30 +132,27 @@ impl Proxy {
             registry: registry(),
             vitals,
             dashboard: dashboard(sources),
-            certificates: config.tls_files.clone(),
+            // The pages check them, because a reload replaces them.
+            certificates: Vec::new(),
             draining: Arc::clone(&draining),
         };
         let admin = AdminServer::start(options, pages)?;
         Ok(Self {
-            clusters,
+            reloader,
             admin,
             exporter: exporter.flatten(),
             senders,
             loops,
-            probes,
-            stop_probes,
+            stop_watch,
             _watchdog: watchdog,
             draining,
-            drain: Duration::from_millis(config.drain_timeout_ms),
-            certificates: config.tls_files,
-            filters,
         })
     }
 
     /// Returns name and listen address of each virtual cluster.
-    pub fn addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
-        let clusters = self.clusters.iter();
-        clusters.map(|cluster| (cluster.config.name.as_str(), cluster.listen))
+    pub fn addresses(&self) -> impl Iterator<Item = (String, SocketAddr)> {
+        let clusters = self.clusters().into_iter();
+        clusters.map(|cluster| (cluster.config.name.clone(), cluster.listen))
     }
 
     /// Returns the address of the admin port.
@@ -186,33 +162,45 @@ impl Proxy {
 
     /// Returns the brokers of a virtual cluster that have a port.
     pub fn brokers(&self, cluster: &str) -> Vec<BrokerInfo> {
-        let found = self.clusters.iter().find(|one| one.config.name == cluster);
+        let clusters = self.clusters();
+        let found = clusters.iter().find(|one| one.config.name == cluster);
         found.map_or_else(Vec::new, |one| one.broker_registry.infos())
     }
 
-    /// Reloads all files of certificates, keys and users, changed or not. If a table's files
-    /// cannot be used,
-    /// its previous certificates stay in use and the error is logged.
+    /// Reloads all files of certificates, keys and users, changed or not. If some cannot be used,
+    /// the previous content stays in use and the error is logged.
     pub fn reload_certificates(&self) {
-        self.certificates.iter().for_each(|files| files.reload());
-        for cluster in &self.clusters {
-            if let Some(logins) = &cluster.config.logins {
-                logins.reload(&cluster.config.name, true);
-            }
-        }
+        self.reloader.certificates().reload();
+        self.reloader.current.get().reload_users(true);
+    }
+
+    /// Reads the configuration again and uses it as a whole. If it is wrong, the error is logged
+    /// and the current one stays in use. Connections continue unless it removes their cluster,
+    /// moves it to other brokers, or offers fewer API versions.
+    ///
+    /// # Errors
+    /// The reason why the current configuration stays in use.
+    pub fn reload(&self) -> Result<ReloadReport, ReloadError> {
+        self.reloader.reload()
     }
 
     /// Returns `true` if every cluster responded to the last probe.
     pub fn is_ready(&self) -> bool {
-        let mut clusters = self.clusters.iter();
-        clusters.all(|cluster| cluster.health.is_responding())
+        let clusters = self.clusters();
+        clusters
+            .iter()
+            .all(|cluster| cluster.health.is_responding())
     }
 
     /// Returns the clusters that do not respond, with the reason.
-    pub fn unready_clusters(&self) -> impl Iterator<Item = (&str, Option<String>)> {
-        let clusters = self.clusters.iter();
+    pub fn unready_clusters(&self) -> impl Iterator<Item = (String, Option<String>)> {
+        let clusters = self.clusters().into_iter();
         let unresponsive = clusters.filter(|one| !one.health.is_responding());
-        unresponsive.map(|cluster| (cluster.config.name.as_str(), cluster.health.error()))
+        unresponsive.map(|cluster| (cluster.config.name.clone(), cluster.health.error()))
+    }
+
+    fn clusters(&self) -> Vec<Arc<VirtualCluster>> {
+        self.reloader.current.get().clusters.clone()
     }
 
     /// Stops accepting connections, waits for in-flight requests and stops the threads.
@@ -221,18 +209,14 @@ impl Proxy {
     /// the names of the threads that have not ended by then; they end with the process.
     pub fn shut_down(mut self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
-        drop(self.stop_probes);
-        let until = Instant::now() + self.drain;
+        drop(self.stop_watch);
+        let until = Instant::now() + self.reloader.current.get().drain;
         broadcast(&self.senders, || LoopEvent::Drain);
         while Instant::now() < until && !self.loops.iter().all(JoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(5));
         }
         broadcast(&self.senders, || LoopEvent::Stop);
-        self.loops.append(&mut self.probes);
-        if let Some((pool, threads)) = self.filters {
-            pool.stop();
-            self.loops.extend(threads);
-        }
+        self.loops.extend(self.reloader.stop());
         let mut stuck = join_until(self.loops, until.max(Instant::now()) + JOIN_TIMEOUT);
         let admin = vec![self.admin.stop()];
         stuck.extend(join_until(admin, Instant::now() + JOIN_TIMEOUT));
@@ -248,22 +232,6 @@ fn broadcast(senders: &[MailboxSender<LoopEvent>], event: impl Fn() -> LoopEvent
     }
 }
 
-/// Starts the login threads if a cluster has logins.
-fn start_logins(
-    clusters: &[Arc<VirtualCluster>],
-    stopped: &Receiver<()>,
-) -> Result<(Option<LoginPool>, Vec<JoinHandle<()>>), ProxyError> {
-    let configs = clusters.iter().map(|cluster| &cluster.config);
-    let logins: Vec<_> = configs
-        .filter_map(|config| Some((config.name.clone(), Arc::clone(config.logins.as_ref()?))))
-        .collect();
-    if logins.is_empty() {
-        return Ok((None, Vec::new()));
-    }
-    let (pool, threads) = LoginPool::start(logins, stopped)?;
-    Ok((Some(pool), threads))
-}
-
 type Loops = (
     Vec<MailboxSender<LoopEvent>>,
     Vec<JoinHandle<()>>,
@@ -271,7 +239,11 @@ type Loops = (
     Vec<Arc<Heartbeat>>,
 );
 
-fn start_loops(shared: &Arc<LoopShared>, count: usize) -> Result<Loops, ProxyError> {
+fn start_loops(
+    shared: &Arc<LoopShared>,
+    generation: &Arc<Generation>,
+    count: usize,
+) -> Result<Loops, ProxyError> {
     let mut started = Loops::default();
     let epoch = Instant::now();
     for number in 0..count {
@@ -280,6 +252,7 @@ fn start_loops(shared: &Arc<LoopShared>, count: usize) -> Result<Loops, ProxyErr
         let heartbeat = Arc::new(Heartbeat::new(name.clone(), epoch, &[]));
         let (event_loop, sender) = open_loop(
             Arc::clone(shared),
+            Arc::clone(generation),
             Arc::clone(&metrics),
             Arc::clone(&heartbeat),
         )?;
@@ -295,9 +268,4 @@ fn start_loops(shared: &Arc<LoopShared>, count: usize) -> Result<Loops, ProxyErr
         started.3.push(heartbeat);
     }
     Ok(started)
-}
-
-fn has_filters(cluster: &VirtualCluster) -> bool {
-    let filters = &cluster.config.filters;
-    filters.wants(Direction::Produce) || filters.wants(Direction::Fetch)
 }

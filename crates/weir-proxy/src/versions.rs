@@ -153,6 +153,12 @@ impl SupportedVersions {
             .is_some_and(|(min, max)| (min..=max).contains(&version))
     }
 
+    /// Returns `true` if all versions of `other` are supported.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let mut ranges = self.by_key.iter().zip(&other.by_key);
+        ranges.all(|(own, (min, max))| min > max || (own.0 <= *min && *max <= own.1))
+    }
+
     /// Returns the versions that both the proxy and a broker with versions `min` to `max` support.
     pub(crate) fn common(&self, key: i16, min: i16, max: i16) -> Option<(i16, i16)> {
         let ours = self.range(key)?;
@@ -254,6 +260,9 @@ mod tests {
         assert_eq!(supported.common(FETCH, 4, 18), Some((4, 12)));
         assert_eq!(supported.common(FETCH, 13, 18), None);
         assert_eq!(supported.common(SHARE_FETCH, 1, 2), None);
+        let all = SupportedVersions::new(|_| None);
+        assert!(all.covers(&supported) && supported.covers(&supported));
+        assert!(!supported.covers(&all));
     }
 
     #[test]

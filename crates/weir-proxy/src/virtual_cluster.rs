@@ -7,13 +7,17 @@ use weir_net::listener::listen_shared;
 
 use crate::api_counters::ClusterApis;
 use crate::broker_registry::BrokerRegistry;
+use crate::cluster_id::ClusterId;
 use crate::config::ClusterConfig;
 use crate::error::ProxyError;
 use crate::health::{BrokerHealth, ClusterHealth};
 use crate::versions::SupportedVersions;
 
+/// A virtual cluster as one generation of the configuration defines it. Brokers and health belong
+/// to all generations.
 #[derive(Debug)]
 pub(crate) struct VirtualCluster {
+    pub(crate) id: ClusterId,
     /// Index in the configuration.
     pub(crate) index: usize,
     pub(crate) config: Arc<ClusterConfig>,
@@ -21,38 +25,90 @@ pub(crate) struct VirtualCluster {
     pub(crate) listen: SocketAddr,
     pub(crate) supported: SupportedVersions,
     pub(crate) broker_registry: Arc<BrokerRegistry>,
-    pub(crate) health: ClusterHealth,
+    pub(crate) health: Arc<ClusterHealth>,
     /// Counters of its clients' requests.
-    pub(crate) apis: ClusterApis,
+    pub(crate) apis: Arc<ClusterApis>,
+}
+
+/// State of a cluster that a reload does not replace.
+struct LastingState {
+    broker_registry: Arc<BrokerRegistry>,
+    health: Arc<ClusterHealth>,
+    apis: Arc<ClusterApis>,
 }
 
 impl VirtualCluster {
-    /// Binds the bootstrap address of the cluster with index `index`, one socket per event loop.
+    /// Binds the bootstrap address of a new cluster, one socket per event loop.
     pub(crate) fn open(
-        index: usize,
+        (id, index): (ClusterId, usize),
         config: ClusterConfig,
         loops: usize,
     ) -> Result<(Self, Vec<TcpListener>), ProxyError> {
-        let address = config.listen;
-        let fail = |error| ProxyError::Listen {
-            address,
-            key: format!("cluster \"{}\", listen", config.name),
-            error,
-        };
-        let sockets = listen_shared(address, loops).map_err(fail)?;
-        let listen = sockets[0].local_addr().map_err(fail)?;
+        let (listen, sockets) = bind(&config, loops)?;
         let config = Arc::new(config);
-        let registry = BrokerRegistry::new(index, Arc::clone(&config), loops);
-        let cluster = Self {
+        let registry = BrokerRegistry::new(id, Arc::clone(&config), loops);
+        let state = LastingState {
+            broker_registry: Arc::new(registry),
+            health: Arc::default(),
+            apis: Arc::default(),
+        };
+        Ok((Self::new((id, index), config, listen, state), sockets))
+    }
+
+    /// Creates the next generation of this cluster. Binds its bootstrap address if it has changed.
+    pub(crate) fn next(
+        &self,
+        index: usize,
+        mut config: ClusterConfig,
+        loops: usize,
+    ) -> Result<(Self, Vec<TcpListener>), ProxyError> {
+        if !self.is_moved_by(&config) {
+            config.keep_topic_names(&self.config);
+        }
+        let (listen, sockets) = match config.listen == self.config.listen {
+            true => (self.listen, Vec::new()),
+            false => bind(&config, loops)?,
+        };
+        let state = LastingState {
+            broker_registry: Arc::clone(&self.broker_registry),
+            health: Arc::clone(&self.health),
+            apis: Arc::clone(&self.apis),
+        };
+        let next = Self::new((self.id, index), Arc::new(config), listen, state);
+        Ok((next, sockets))
+    }
+
+    fn new(
+        (id, index): (ClusterId, usize),
+        config: Arc<ClusterConfig>,
+        listen: SocketAddr,
+        state: LastingState,
+    ) -> Self {
+        Self {
+            id,
             index,
             listen,
             supported: config.supported_versions(),
-            broker_registry: Arc::new(registry),
-            health: ClusterHealth::default(),
-            apis: ClusterApis::default(),
+            broker_registry: state.broker_registry,
+            health: state.health,
+            apis: state.apis,
             config,
-        };
-        Ok((cluster, sockets))
+        }
+    }
+
+    /// Returns `true` if `config` has none of the bootstrap servers, and so names another cluster.
+    pub(crate) fn is_moved_by(&self, config: &ClusterConfig) -> bool {
+        let mut upstream = config.upstream.iter();
+        !upstream.any(|broker| self.config.upstream.contains(broker))
+    }
+
+    /// Returns `true` if a connection of `old`, an earlier generation, can continue: its brokers
+    /// are the same, all API versions that its client may have chosen are still offered, and
+    /// clients log in at the same place.
+    pub(crate) fn continues(&self, old: &Self) -> bool {
+        !old.is_moved_by(&self.config)
+            && self.supported.covers(&old.supported)
+            && self.config.logins.is_some() == old.config.logins.is_some()
     }
 
     /// Returns `true` if the cluster is ready, and the text of the readiness page: the state, the
@@ -68,4 +124,19 @@ impl VirtualCluster {
         }
         (is_responding, text)
     }
+}
+
+fn bind(
+    config: &ClusterConfig,
+    loops: usize,
+) -> Result<(SocketAddr, Vec<TcpListener>), ProxyError> {
+    let address = config.listen;
+    let fail = |error| ProxyError::Listen {
+        address,
+        key: format!("cluster \"{}\", listen", config.name),
+        error,
+    };
+    let sockets = listen_shared(address, loops).map_err(fail)?;
+    let listen = sockets[0].local_addr().map_err(fail)?;
+    Ok((listen, sockets))
 }

@@ -10,6 +10,9 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
                               connect-src 'self'; img-src data:; base-uri 'none'; \
                               form-action 'none'; frame-ancestors 'none'";
 
+/// Header that a request must have to change anything.
+const COMMAND_HEADER: &str = "weir-command";
+
 #[derive(Debug)]
 pub(super) struct AccessRules {
     pub(super) token: Option<String>,
@@ -33,7 +36,9 @@ impl AccessRules {
         if let Some(response) = self.reject_host(request) {
             return Some(response);
         }
-        if request.method != "GET" {
+        // A page of another site can send a POST request, but not with this header.
+        let is_command = request.method == "POST" && request.header(COMMAND_HEADER).is_some();
+        if request.method != "GET" && !is_command {
             return Some(Response::text(405, "use GET\n").with_header("Allow", "GET"));
         }
         if !is_public && !self.has_token(request) {

@@ -83,6 +83,16 @@ pub trait AdminPages: Send + 'static {
         let _ = (path, query);
         None
     }
+    /// Returns the response to a POST request at `path`, `None` if there is no such path.
+    fn command(&mut self, path: &str) -> Option<Page> {
+        let _ = path;
+        None
+    }
+    /// Checks certificate files that may be replaced by others, and returns the number of their
+    /// successful and of their failed reloads.
+    fn check_files(&self) -> [u64; 2] {
+        [0; 2]
+    }
     /// Returns the page at `path` that needs no token because it contains no data.
     fn public_page(&self, path: &str) -> Option<Response> {
         let _ = path;
@@ -436,7 +446,16 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
             return respond(page);
         }
         let has_token = self.access.has_token(request);
-        match self.page(request.path, request.query, has_token) {
+        let page = match request.method {
+            "POST" => {
+                let command = self.pages.command(request.path);
+                let none =
+                    || Page::Now(Response::text(405, "use GET\n").with_header("Allow", "GET"));
+                command.unwrap_or_else(none)
+            }
+            _ => self.page(request.path, request.query, has_token),
+        };
+        match page {
             Page::Now(response) => respond(response),
             Page::Slow(compute) => self.compute(conn, compute),
             // Only calls have streams.
@@ -468,7 +487,8 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
             _ => {
                 self.certificates.iter().for_each(|files| files.check());
                 let counts = self.certificates.iter().map(|files| files.counts());
-                let reloads = counts.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+                let of_pages = self.pages.check_files();
+                let reloads = counts.fold(of_pages, |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
                 self.dashboard.sample(reloads);
                 let interval_ms = SAMPLE_INTERVAL.as_millis() as u64;
                 io.set_timer(io.now_ms() + interval_ms, TICK);

@@ -23,6 +23,11 @@ impl FileWatcher {
         Self { paths, seen }
     }
 
+    /// Returns the paths of the files.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
     /// Runs `read` if a file has changed. Does nothing while a file is missing, as happens briefly
     /// during a replacement.
     pub fn if_changed(&self, read: impl FnOnce()) {

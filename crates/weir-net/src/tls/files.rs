@@ -174,6 +174,11 @@ impl TlsFiles {
         }
     }
 
+    /// Returns the paths of the files.
+    pub fn paths(&self) -> &[PathBuf] {
+        self.watched.paths()
+    }
+
     /// Reloads the files if they have changed since they were read.
     pub fn check(&self) {
         self.watched.if_changed(|| self.install());

@@ -12,6 +12,7 @@ use weir_net::tls::{ClientTls, TlsAcceptor, TlsFiles};
 use weir_net::watchdog::WatchdogConfig;
 
 use super::address::{BrokerPorts, HostPort};
+use super::origin::ConfigOrigin;
 use crate::access::AccessRules;
 use crate::filter::{FilterChain, FilterLimits};
 use crate::login::ClusterLogins;
@@ -37,10 +38,23 @@ pub struct ProxyConfig {
     /// Splices large response bodies that no filter reads inside the kernel; `false`: copies them.
     /// Default `true`.
     pub splice: bool,
+    /// Reloads the configuration when its file has changed. Default `false`.
+    pub watch_config: bool,
     /// Limits on the resources that peers can use.
     pub limits: ProxyLimits,
     /// Certificate and key files, which are reloaded when they change.
     pub tls_files: Vec<Arc<TlsFiles>>,
+    /// Where it was read from.
+    pub origin: ConfigOrigin,
+}
+
+impl ProxyConfig {
+    /// Returns the certificate files of the clusters.
+    pub(crate) fn cluster_files(&self) -> impl Iterator<Item = &Arc<TlsFiles>> {
+        let of_admin = self.admin.files.as_ref();
+        let files = self.tls_files.iter();
+        files.filter(move |files| !of_admin.is_some_and(|admin| Arc::ptr_eq(admin, files)))
+    }
 }
 
 /// One virtual cluster.
@@ -115,6 +129,14 @@ impl ClusterConfig {
     /// Returns mechanisms and number of users if clients log in at the proxy.
     pub fn describe_logins(&self) -> Option<String> {
         self.logins.as_ref().map(|logins| logins.describe())
+    }
+
+    /// Takes over the names of topics by id from an earlier configuration of the same brokers.
+    pub(crate) fn keep_topic_names(&mut self, earlier: &Self) {
+        // Not shared yet.
+        if let Some(filters) = Arc::get_mut(&mut self.filters) {
+            filters.names = Arc::clone(&earlier.filters.names);
+        }
     }
 }
 

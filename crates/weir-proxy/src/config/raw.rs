@@ -13,27 +13,13 @@ use weir_net::tls::{ServerFiles, TlsFiles};
 use weir_net::watchdog::WatchdogConfig;
 
 use super::address::HostPortError;
+use super::origin::{CliOverrides, ConfigOrigin};
 use super::tls::UpstreamTls;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::access::AccessConfig;
 use crate::error::ProxyError;
 use crate::filter::{FilterChain, FilterConfig};
 use crate::login::RawIdentity;
-
-/// Values from the command line that replace values of the file.
-#[derive(Debug, Clone, Default)]
-pub struct CliOverrides {
-    /// `--upstream`: bootstrap servers; no file is needed.
-    pub upstream: Option<String>,
-    /// `--listen`: listen address.
-    pub listen: Option<SocketAddr>,
-    /// `--advertised-host`: host name in advertised addresses.
-    pub advertised_host: Option<String>,
-    /// `--admin`: address of the admin port.
-    pub admin: Option<SocketAddr>,
-    /// `--event-loops`: number of event loops.
-    pub event_loops: Option<usize>,
-}
 
 /// `proxy.toml` as written.
 #[derive(Debug, Deserialize)]
@@ -48,6 +34,8 @@ pub(super) struct RawFile {
     drain_timeout_ms: u64,
     /// Splices large responses that no filter reads inside the kernel; `false`: copies them.
     splice: bool,
+    /// Reloads the configuration when this file has changed.
+    watch_config: bool,
     /// Admin port.
     admin: AdminTable,
     /// Export to an OpenTelemetry collector, in builds with the feature otlp.
@@ -67,6 +55,7 @@ impl Default for RawFile {
             filter_threads: 2,
             drain_timeout_ms: 10_000,
             splice: true,
+            watch_config: false,
             admin: AdminTable::default(),
             otlp: None,
             watchdog: WatchdogConfig::default(),
@@ -192,6 +181,8 @@ impl ProxyConfig {
             filter_threads: raw.filter_threads,
             drain_timeout_ms: raw.drain_timeout_ms,
             splice: raw.splice,
+            watch_config: raw.watch_config,
+            origin: ConfigOrigin::new(file, overrides),
             limits: raw.limits,
             tls_files,
         };

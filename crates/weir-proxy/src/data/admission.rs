@@ -7,44 +7,59 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug)]
 pub(crate) struct Admission {
-    max: usize,
-    max_per_address: usize,
+    max: AtomicUsize,
+    max_per_address: AtomicUsize,
     open: AtomicUsize,
     by_address: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// The reservation of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Admitted {
+    /// Counted for its address; not while that has no limit.
+    by_address: bool,
 }
 
 impl Admission {
     pub(crate) fn new(max: usize, max_per_address: usize) -> Self {
         Self {
-            max,
-            max_per_address,
+            max: AtomicUsize::new(max),
+            max_per_address: AtomicUsize::new(max_per_address),
             open: AtomicUsize::new(0),
             by_address: Mutex::new(HashMap::new()),
         }
     }
 
-    /// Reserves a connection for `address`. Returns `false` if a limit is reached.
-    pub(super) fn enter(&self, address: IpAddr) -> bool {
-        if self.open.fetch_add(1, Ordering::Relaxed) >= self.max {
+    /// Sets the limits for new connections.
+    pub(crate) fn set(&self, max: usize, max_per_address: usize) {
+        self.max.store(max, Ordering::Relaxed);
+        self.max_per_address
+            .store(max_per_address, Ordering::Relaxed);
+    }
+
+    /// Reserves a connection for `address`. Returns `None` if a limit is reached.
+    pub(super) fn enter(&self, address: IpAddr) -> Option<Admitted> {
+        if self.open.fetch_add(1, Ordering::Relaxed) >= self.max.load(Ordering::Relaxed) {
             self.open.fetch_sub(1, Ordering::Relaxed);
-            return false;
+            return None;
         }
-        if self.max_per_address == 0 {
-            return true;
+        let max_per_address = self.max_per_address.load(Ordering::Relaxed);
+        if max_per_address == 0 {
+            return Some(Admitted { by_address: false });
         }
         let mut by_address = self.by_address();
         let open = by_address.entry(address).or_default();
-        if *open >= self.max_per_address {
+        if *open >= max_per_address {
             self.open.fetch_sub(1, Ordering::Relaxed);
-            return false;
+            return None;
         }
         *open += 1;
-        true
+        Some(Admitted { by_address: true })
     }
 
-    pub(super) fn leave(&self, address: IpAddr) {
+    pub(super) fn leave(&self, address: IpAddr, admitted: Admitted) {
         self.open.fetch_sub(1, Ordering::Relaxed);
-        if self.max_per_address == 0 {
+        if !admitted.by_address {
             return;
         }
         let mut by_address = self.by_address();
@@ -66,20 +81,38 @@ impl Admission {
 mod tests {
     use super::*;
 
+    const COUNTED: Admitted = Admitted { by_address: true };
+
     #[test]
     fn limits_are_enforced_and_reservations_returned() {
         let admission = Admission::new(3, 2);
         let [a, b] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
-        assert!(admission.enter(a) && admission.enter(a));
-        assert!(!admission.enter(a), "two per address");
-        assert!(admission.enter(b));
-        assert!(!admission.enter(b), "three in total");
-        admission.leave(a);
-        assert!(admission.enter(b));
-        admission.leave(a);
-        admission.leave(b);
-        admission.leave(b);
+        let enter = |address| admission.enter(address).is_some();
+        assert!(enter(a) && enter(a));
+        assert!(!enter(a), "two per address");
+        assert!(enter(b));
+        assert!(!enter(b), "three in total");
+        admission.leave(a, COUNTED);
+        assert!(enter(b));
+        admission.leave(a, COUNTED);
+        admission.leave(b, COUNTED);
+        admission.leave(b, COUNTED);
         assert!(admission.by_address().is_empty());
         assert_eq!(admission.open.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn changed_limits_count_new_connections_only() {
+        let admission = Admission::new(10, 0);
+        let address = IpAddr::from([10, 0, 0, 1]);
+        let uncounted = admission.enter(address).expect("no limit");
+        admission.set(10, 1);
+        assert_eq!(admission.enter(address), Some(COUNTED));
+        assert_eq!(admission.enter(address), None);
+        admission.leave(address, uncounted);
+        assert_eq!(admission.enter(address), None, "the counted one is open");
+        admission.leave(address, COUNTED);
+        admission.set(0, 1);
+        assert_eq!(admission.enter(address), None);
     }
 }

@@ -52,7 +52,7 @@ impl LoopState {
                     let reason = "too many pending name lookups".to_owned();
                     return Err(PairCloseReason::NoBroker(reason));
                 }
-                let until_ms = self.now_ms() + self.shared.limits.connect_timeout_ms;
+                let until_ms = self.now_ms() + self.generation.limits.connect_timeout_ms;
                 pair.up = Upstream::Resolving(until_ms);
                 self.arm(pair, until_ms);
                 Ok(())
@@ -73,7 +73,7 @@ impl LoopState {
         while let Some((address, host)) = candidates.next() {
             match self.begin(pair, address, &host) {
                 Ok(side) => {
-                    let until_ms = self.now_ms() + self.shared.limits.connect_timeout_ms;
+                    let until_ms = self.now_ms() + self.generation.limits.connect_timeout_ms;
                     let rest = candidates.collect();
                     pair.broker = Some(address);
                     pair.broker_host = Some(host);
@@ -136,7 +136,7 @@ impl LoopState {
                 side.readable = true;
                 side.blocked = false;
                 pair.broker_active_ms = self.now_ms();
-                let until_ms = self.now_ms() + self.shared.limits.connect_timeout_ms;
+                let until_ms = self.now_ms() + self.generation.limits.connect_timeout_ms;
                 if !side.stream.is_plain() {
                     self.arm(pair, until_ms);
                 }

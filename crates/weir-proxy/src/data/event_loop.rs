@@ -16,16 +16,20 @@ use weir_net::stream::{SocketStream, TlsBuffers};
 use weir_net::watchdog::{Activity, Heartbeat};
 use weir_net::{MailboxSender, limited};
 
+use super::admission::Admitted;
 use super::events::{ListenerTarget, LoopEvent, PairId};
+use super::generation::Generation;
 use super::iteration::{IterationLimits, READ_BYTES};
 use super::loop_state::{LoopShared, LoopState, PairCloseReason, ProxyCore};
 use super::pair::{ConnectionPair, Upstream};
 use super::pipe::PipePool;
 use crate::address_cache::AddressCache;
+use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
 use crate::counters::{FilterCounts, LoopCounters, LoopMetrics};
 use crate::filter::FilterBuffers;
 use crate::login::LoginGate;
+use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{Segments, StreamError};
 
 const INBOX_MAX: usize = 1024;
@@ -45,18 +49,21 @@ pub(crate) struct ProxyLoop {
 
 pub(crate) fn open_loop(
     shared: Arc<LoopShared>,
+    generation: Arc<Generation>,
     metrics: Arc<LoopMetrics>,
     heartbeat: Arc<Heartbeat>,
 ) -> io::Result<(EventLoop<ProxyLoop>, MailboxSender<LoopEvent>)> {
     EventLoop::open(heartbeat, INBOX_MAX, client_ceiling(), |core, sender| {
-        let registries = shared.clusters.iter().map(|one| &one.broker_registry);
         let state = LoopState {
             core,
             tls: TlsBuffers::default(),
-            addresses: registries
-                .map(|one| AddressCache::new(Arc::clone(one)))
+            addresses: generation
+                .clusters
+                .iter()
+                .map(|one| address_cache(one))
                 .collect(),
-            filter_buffers: FilterBuffers::new(shared.limits.filters()),
+            filter_buffers: FilterBuffers::new(generation.limits.filters()),
+            generation,
             counters: LoopCounters::default(),
             filter_counts: FilterCounts::default(),
             buffer: vec![0; READ_BYTES],
@@ -86,7 +93,7 @@ pub(crate) fn open_loop(
 impl LoopHandler for ProxyLoop {
     type Posted = LoopEvent;
     type Timer = PairId;
-    type Listener = (usize, ListenerTarget);
+    type Listener = (ClusterId, ListenerTarget);
     const ACCEPTS: usize = 64;
     const POSTED: usize = 64;
 
@@ -137,12 +144,14 @@ impl LoopHandler for ProxyLoop {
     }
 
     fn on_accept(&mut self, socket: TcpStream, peer: SocketAddr, listener: Self::Listener) {
-        if !self.state.shared.admission.enter(peer.ip()) {
+        let Some(admitted) = self.state.shared.admission.enter(peer.ip()) else {
             self.state.counters.rejected += 1;
-        } else if let Err(error) = self.set_up(socket, peer, listener) {
+            return;
+        };
+        if let Err(error) = self.set_up(socket, (peer, admitted), listener) {
             limited!(warn, "connection not set up", %error, "connection setup failed");
             self.state.counters.rejected += 1;
-            self.state.shared.admission.leave(peer.ip());
+            self.state.shared.admission.leave(peer.ip(), admitted);
         }
     }
 
@@ -191,6 +200,11 @@ impl LoopHandler for ProxyLoop {
                 }
             }
             LoopEvent::Unresponsive(cluster, broker) => self.close_waiting(cluster, &broker),
+            LoopEvent::Reload(reply) => {
+                let ended = self.reload(self.state.shared.current.get());
+                // The requester may have timed out.
+                let _ = reply.try_send(ended);
+            }
             LoopEvent::Filtered(done) => {
                 self.state.filter_counts += done.counts;
                 let id = done.pair;
@@ -248,16 +262,18 @@ impl ProxyLoop {
     fn set_up(
         &mut self,
         mut socket: TcpStream,
-        peer: SocketAddr,
-        (cluster, target): (usize, ListenerTarget),
+        (peer, admitted): (SocketAddr, Admitted),
+        (cluster, target): (ClusterId, ListenerTarget),
     ) -> io::Result<()> {
+        let Some(cluster) = self.state.generation.cluster(cluster).map(Arc::clone) else {
+            return Err(io::Error::other("its cluster was removed"));
+        };
         let id = self.pairs.next_id();
         self.state.core.register(&mut socket, id.index() * 2)?;
-        let cluster = Arc::clone(&self.state.shared.clusters[cluster]);
         let stream = SocketStream::accepted(socket, cluster.config.tls.as_deref())?;
         let now_ms = self.state.now_ms();
         let apis = cluster.apis.of_this_thread();
-        let mut pair = ConnectionPair::new(id, cluster, target, peer, now_ms, stream);
+        let mut pair = ConnectionPair::new(id, cluster, target, peer, now_ms, (stream, admitted));
         pair.in_flight.count_in(apis);
         let config = &pair.cluster.config;
         pair.login = config.logins.as_ref().map(|logins| {
@@ -266,7 +282,7 @@ impl ProxyLoop {
         });
         self.state.counters.connections += 1;
         self.state.counters.accepted += 1;
-        let until_ms = now_ms + self.state.shared.limits.handshake_timeout_ms;
+        let until_ms = now_ms + self.state.generation.limits.handshake_timeout_ms;
         let login_ms = pair
             .login
             .as_ref()
@@ -277,15 +293,65 @@ impl ProxyLoop {
         Ok(())
     }
 
+    /// Switches to the next generation. Connections that cannot continue with it end as soon as no
+    /// request is in flight, at the latest after the drain timeout. Returns their number.
+    fn reload(&mut self, next: Arc<Generation>) -> usize {
+        let keeps = |(cluster, _): &(ClusterId, _)| next.cluster(*cluster).is_some();
+        self.state.core.listeners.retain(keeps);
+        // Connections that end may still use places beyond the new ones.
+        let more = next.clusters.iter().skip(self.state.addresses.len());
+        self.state
+            .addresses
+            .extend(more.map(|one| address_cache(one)));
+        // All pairs of a cluster have one of a few generations.
+        let mut known: Vec<(Arc<VirtualCluster>, Option<Arc<VirtualCluster>>)> = Vec::new();
+        let mut leaving = Vec::new();
+        let staying = self.pairs.iter().filter(|(_, pair)| !pair.leaving);
+        let staying: Vec<_> = staying.map(|(id, _)| id).collect();
+        for id in staying {
+            let Some(pair) = self.pairs.get_mut(id) else {
+                continue;
+            };
+            let found = known
+                .iter()
+                .find(|(old, _)| Arc::ptr_eq(old, &pair.cluster));
+            let successor = match found {
+                Some((_, successor)) => successor.clone(),
+                None => {
+                    let successor = next.successor(&pair.cluster).cloned();
+                    known.push((Arc::clone(&pair.cluster), successor.clone()));
+                    successor
+                }
+            };
+            match successor {
+                Some(successor) => pair.switch_to(successor),
+                None => leaving.push(id),
+            }
+        }
+        let until_ms = self.state.now_ms() + next.drain.as_millis() as u64;
+        self.state.generation = next;
+        for id in &leaving {
+            if let Some(pair) = self.pairs.get_mut(*id) {
+                pair.leaving = true;
+                let ends_ms = pair.ends_ms.unwrap_or(u64::MAX).min(until_ms);
+                pair.ends_ms = Some(ends_ms);
+                self.state.arm(pair, ends_ms);
+            }
+            self.forward(*id);
+        }
+        self.state.counters.reload_closed += leaving.len() as u64;
+        leaving.len()
+    }
+
     /// Closes connections that wait for an unresponsive broker. Their clients can use another
     /// broker.
-    fn close_waiting(&mut self, cluster: usize, broker: &HostPort) {
-        let response_ms = self.state.shared.limits.response_ms;
+    fn close_waiting(&mut self, cluster: ClusterId, broker: &HostPort) {
+        let response_ms = self.state.generation.limits.response_ms;
         let Some(before_ms) = self.state.now_ms().checked_sub(response_ms) else {
             return;
         };
         let waiting = self.pairs.iter().filter_map(|(id, pair)| {
-            let waits = pair.cluster.index == cluster && pair.waits_for(broker, before_ms);
+            let waits = pair.cluster.id == cluster && pair.waits_for(broker, before_ms);
             waits.then_some(id)
         });
         for id in waiting.collect::<Vec<_>>() {
@@ -301,7 +367,7 @@ impl ProxyLoop {
             self.state.counters.buffered_bytes = buffered.sum::<usize>() as u64;
         }
         self.metrics.publish(&self.state.counters);
-        if self.state.shared.pool.is_some() {
+        if self.state.generation.pool.is_some() {
             self.publish_filters();
         }
     }
@@ -328,8 +394,15 @@ impl ProxyLoop {
         }
         self.state.core.deregister(pair.down.stream.socket());
         self.state.counters.connections -= 1;
-        self.state.shared.admission.leave(pair.peer.ip());
+        self.state
+            .shared
+            .admission
+            .leave(pair.peer.ip(), pair.admitted);
     }
+}
+
+fn address_cache(cluster: &VirtualCluster) -> AddressCache {
+    AddressCache::new(Arc::clone(&cluster.broker_registry))
 }
 
 impl LoopState {
@@ -341,7 +414,7 @@ impl LoopState {
         }
         let delayed_ms = self.check_delayed(pair)?.min(self.check_login(pair)?);
         let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(delayed_ms);
-        let limits = &self.shared.limits;
+        let limits = &self.generation.limits;
         let mut until = |at_ms: u64, what: &'static str| {
             next_ms = next_ms.min(at_ms);
             if now_ms >= at_ms {

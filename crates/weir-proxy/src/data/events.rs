@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_wire::WireError;
 
+use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
 use crate::counters::FilterCounts;
 use crate::filter::{Direction, FilterResult};
@@ -25,17 +26,20 @@ pub(crate) use weir_net::event_loop::ConnId as PairId;
 #[derive(Debug)]
 pub(crate) enum LoopEvent {
     /// A new listening socket for a target of a cluster.
-    Listen(usize, ListenerTarget, TcpListener),
+    Listen(ClusterId, ListenerTarget, TcpListener),
     /// The end of a listener for a target of a cluster.
-    Unlisten(usize, ListenerTarget),
+    Unlisten(ClusterId, ListenerTarget),
     /// Candidate addresses for a pair's broker; none if the name cannot be resolved.
     Resolved(PairId, Vec<Candidate>),
+    /// A reload: the current generation is another one. The loop replies with the number of connections
+    /// that have to end.
+    Reload(crossbeam_channel::Sender<usize>),
     /// A frame whose filter work is done.
     Filtered(Box<Finished>),
     /// The result of the check of a password.
     LoginChecked(PairId, bool),
     /// A broker of a cluster that has not responded to probes for the response timeout.
-    Unresponsive(usize, HostPort),
+    Unresponsive(ClusterId, HostPort),
     /// A request for a list of at most this many connections.
     List(usize, crossbeam_channel::Sender<Vec<ConnectionInfo>>),
     /// A request to close the listeners, and each connection as soon as its in-flight requests are

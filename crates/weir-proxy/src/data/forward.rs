@@ -133,7 +133,7 @@ impl LoopState {
             && pair.produce.delayed.is_none()
             && !pair
                 .in_flight
-                .is_full(self.shared.limits.in_flight_requests)
+                .is_full(self.generation.limits.in_flight_requests)
             && pair.produce.has_memory()
             && !pair.in_flight.has_lookup()
             && !pair.login.as_ref().is_some_and(|gate| gate.pauses())
@@ -152,7 +152,7 @@ impl LoopState {
         }
         if pair.requests.has_backlog() {
             // The part that does not fit is copied back, so this pays only if much of it fits.
-            if pair.in_flight.len() > self.shared.limits.in_flight_requests / 2 {
+            if pair.in_flight.len() > self.generation.limits.in_flight_requests / 2 {
                 return Ok(false);
             }
             let mut backlog = pair.requests.take_backlog();
@@ -160,7 +160,7 @@ impl LoopState {
             return Ok(true);
         }
         let read_backoff = pair.up.open().map_or(0, |up| up.read_backoff);
-        let limit = match self.draining {
+        let limit = match self.draining || pair.leaving {
             // Only the rest of a partly received request.
             true => pair.requests.missing().min(READ_BYTES),
             false => read_bytes_for(read_backoff).min(self.iteration_limits.read_bytes),
@@ -197,7 +197,7 @@ impl LoopState {
         let mut delayed = None;
         let mut context = RequestContext {
             supported: &cluster.supported,
-            limits: &self.shared.limits,
+            limits: &self.generation.limits,
             in_flight: &mut pair.in_flight,
             software: &mut pair.software,
             requests: &mut pair.counted,
@@ -310,9 +310,9 @@ impl LoopState {
         let mut delayed = None;
         let mut context = ResponseContext {
             supported: &cluster.supported,
-            limits: &self.shared.limits,
+            limits: &self.generation.limits,
             in_flight: &mut pair.in_flight,
-            mapper: &mut self.addresses[cluster.index],
+            mapper: self.addresses[cluster.index].of(&cluster.broker_registry),
             responses: &mut self.counters.responses,
             rewritten: &mut self.counters.rewritten,
             filtering: FilterStage {
@@ -381,7 +381,7 @@ impl LoopState {
 
     /// Closes a direction or the pair after one side has closed.
     fn check_ends(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
-        if self.draining && pair.is_quiet() {
+        if (self.draining || pair.leaving) && pair.is_quiet() {
             return Err(PairCloseReason::Drained);
         }
         let mut one_ended = false;

@@ -71,7 +71,7 @@ impl LoopState {
             return;
         }
         let (Some(WaitReason::Unfinished(unfinished)), Some(pool)) =
-            (flow.delayed.take(), &self.shared.pool)
+            (flow.delayed.take(), &self.generation.pool)
         else {
             return;
         };
@@ -127,7 +127,7 @@ impl LoopState {
     pub(super) fn watch_frame(&mut self, pair: &mut ConnectionPair) {
         let known = pair.slow_frame.is_some_and(|it| it.counted == pair.counted);
         if !known {
-            let until_ms = self.now_ms() + self.shared.limits.frame_ms;
+            let until_ms = self.now_ms() + self.generation.limits.frame_ms;
             pair.slow_frame = Some(SlowFrame {
                 counted: pair.counted,
                 bytes: pair.request_bytes,
@@ -158,7 +158,7 @@ impl LoopState {
                 next_ms = next_ms.min(now_ms + CLAIM_CHECK_MS);
                 continue;
             };
-            let until_ms = since_ms + self.shared.limits.frame_ms;
+            let until_ms = since_ms + self.generation.limits.frame_ms;
             if is_short && now_ms >= until_ms {
                 return Err(PairCloseReason::Timeout(
                     "kept memory too long while others waited",
@@ -188,7 +188,7 @@ impl LoopState {
         if !paused && !slow.paused && came < FRAME_PROGRESS_BYTES {
             return Err(PairCloseReason::Timeout("no progress of a request"));
         }
-        let until_ms = now_ms + self.shared.limits.frame_ms;
+        let until_ms = now_ms + self.generation.limits.frame_ms;
         pair.slow_frame = Some(SlowFrame {
             bytes: pair.request_bytes,
             until_ms,

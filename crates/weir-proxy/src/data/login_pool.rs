@@ -1,12 +1,11 @@
-//! Threads that check passwords, which takes too long for an event loop, and that reload files of
-//! users.
+//! Threads that check passwords, which takes too long for an event loop.
 
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use weir_net::MailboxSender;
 use weir_net::PostError;
 use weir_security::Secret;
@@ -17,8 +16,6 @@ use crate::login::ClusterLogins;
 /// Passwords that wait for a thread.
 const QUEUE_MAX: usize = 1_024;
 const THREADS: usize = 2;
-/// Interval between looks at the files of users.
-const FILE_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum wait for a full event-loop inbox before the next attempt.
 const POST_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -38,21 +35,15 @@ pub(crate) struct LoginPool {
 }
 
 impl LoginPool {
-    /// Starts the threads, of which the first also reloads the users of these clusters.
-    pub(crate) fn start(
-        clusters: Vec<(String, Arc<ClusterLogins>)>,
-        stopped: &Receiver<()>,
-    ) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
+    /// Starts the threads.
+    pub(crate) fn start(stopped: &Receiver<()>) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
         let (tasks, queue) = bounded(QUEUE_MAX);
-        let mut threads = Vec::with_capacity(THREADS + 1);
+        let mut threads = Vec::with_capacity(THREADS);
         for number in 0..THREADS {
             let (queue, stopped) = (queue.clone(), stopped.clone());
             let thread = std::thread::Builder::new().name(format!("weir-login-{number}"));
             threads.push(thread.spawn(move || run(&queue, &stopped))?);
         }
-        let stopped = stopped.clone();
-        let thread = std::thread::Builder::new().name("weir-users".to_owned());
-        threads.push(thread.spawn(move || watch(&clusters, &stopped))?);
         Ok((Self { tasks }, threads))
     }
 
@@ -78,14 +69,6 @@ fn run(queue: &Receiver<PasswordTask>, stopped: &Receiver<()>) {
         // Without the event the connection would wait for its login deadline.
         while let Err(PostError::Timeout(again)) = task.reply.post(event, POST_TIMEOUT) {
             event = again;
-        }
-    }
-}
-
-fn watch(clusters: &[(String, Arc<ClusterLogins>)], stopped: &Receiver<()>) {
-    while stopped.recv_timeout(FILE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        for (name, logins) in clusters {
-            logins.reload(name, false);
         }
     }
 }

@@ -24,7 +24,7 @@ impl LoopState {
                 reply: self.sender.clone(),
             };
             let is_queued = self
-                .shared
+                .generation
                 .logins
                 .as_ref()
                 .is_some_and(|pool| pool.submit(task));

@@ -10,34 +10,27 @@ use weir_net::stream::TlsBuffers;
 
 use super::admission::Admission;
 use super::events::{ListenerTarget, LoopEvent, PairId};
-use super::filter_pool::FilterPool;
+use super::generation::{CurrentGeneration, Generation};
 use super::iteration::IterationLimits;
-use super::login_pool::LoginPool;
 use super::memory::Memory;
 use super::pair::ConnectionPair;
 use super::pipe::PipePool;
 use crate::address_cache::AddressCache;
-use crate::config::ProxyLimits;
+use crate::cluster_id::ClusterId;
 use crate::counters::{FilterCounts, LoopCounters};
 use crate::filter::FilterBuffers;
 use crate::resolve::ResolveRequest;
-use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{Segments, StreamError};
 
 /// The state that all loops share.
 #[derive(Debug)]
 pub(crate) struct LoopShared {
-    pub(crate) clusters: Vec<Arc<VirtualCluster>>,
-    pub(crate) limits: ProxyLimits,
     /// Splices large bodies inside the kernel.
     pub(crate) splice: bool,
     pub(crate) admission: Admission,
     pub(crate) resolver: Sender<ResolveRequest>,
     pub(crate) memory: Arc<Memory>,
-    /// Filter threads; `None` if there are no filters.
-    pub(crate) pool: Option<Arc<FilterPool>>,
-    /// Login threads; `None` if no cluster has logins.
-    pub(crate) logins: Option<LoginPool>,
+    pub(crate) current: Arc<CurrentGeneration>,
 }
 
 #[derive(Debug)]
@@ -67,14 +60,15 @@ impl From<StreamError> for PairCloseReason {
 }
 
 /// The kit of the loop: a timer belongs to a pair, a listener to a target of a cluster.
-pub(super) type ProxyCore = LoopCore<PairId, (usize, ListenerTarget)>;
+pub(super) type ProxyCore = LoopCore<PairId, (ClusterId, ListenerTarget)>;
 
 #[derive(Debug)]
 pub(super) struct LoopState {
     pub(super) core: ProxyCore,
     pub(super) tls: TlsBuffers,
     pub(super) shared: Arc<LoopShared>,
-    /// Addresses that clients see, per cluster.
+    pub(super) generation: Arc<Generation>,
+    /// Addresses that clients see, by index of the cluster.
     pub(super) addresses: Vec<AddressCache>,
     pub(super) counters: LoopCounters,
     pub(super) filter_counts: FilterCounts,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_identity::Principal;
 use weir_net::stream::{SendQueue, SocketStream, TlsBuffers};
 
+use super::admission::Admitted;
 use super::events::{Candidate, ConnectionInfo};
 use super::filter_pool::Cancel;
 use super::memory::Claim;
@@ -207,6 +208,9 @@ pub(super) struct ConnectionPair {
     pub(super) request_bytes: u64,
     pub(super) response_bytes: u64,
     pub(super) slow_frame: Option<SlowFrame>,
+    /// Ends as soon as no request is in flight, because a reload has changed its cluster.
+    pub(super) leaving: bool,
+    pub(super) admitted: Admitted,
     /// Time at which the pair is closed because one side has ended.
     pub(super) ends_ms: Option<u64>,
     /// Time of the next timer.
@@ -220,7 +224,7 @@ impl ConnectionPair {
         target: ListenerTarget,
         peer: SocketAddr,
         now_ms: u64,
-        down: SocketStream,
+        (down, admitted): (SocketStream, Admitted),
     ) -> Self {
         Self {
             id,
@@ -247,9 +251,19 @@ impl ConnectionPair {
             request_bytes: 0,
             response_bytes: 0,
             slow_frame: None,
+            leaving: false,
+            admitted,
             ends_ms: None,
             armed_ms: u64::MAX,
         }
+    }
+
+    /// Continues with the next configuration of its cluster.
+    pub(super) fn switch_to(&mut self, cluster: Arc<VirtualCluster>) {
+        if let (Some(gate), Some(logins)) = (&mut self.login, &cluster.config.logins) {
+            gate.use_logins(Arc::clone(logins));
+        }
+        self.cluster = cluster;
     }
 
     /// Returns the rights of the client under the cluster's rules; `None` if all is allowed.

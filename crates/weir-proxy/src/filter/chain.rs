@@ -1,5 +1,6 @@
 //! The filter chain of a cluster.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -14,7 +15,7 @@ use crate::versions::{SHARE_ACKNOWLEDGE, SHARE_FETCH};
 pub(crate) struct FilterChain {
     all: Vec<ScopedFilter>,
     /// The names by which filters select topics that frames contain by id.
-    pub(crate) names: TopicNames,
+    pub(crate) names: Arc<TopicNames>,
 }
 
 pub(super) type TopicFilters<'a> = SmallVec<[&'a dyn Filter; 4]>;
@@ -25,7 +26,7 @@ impl FilterChain {
         let all = configs.iter().map(FilterConfig::build);
         Ok(Self {
             all: all.collect::<Result<_, _>>()?,
-            names: TopicNames::default(),
+            names: Arc::default(),
         })
     }
 

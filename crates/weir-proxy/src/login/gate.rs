@@ -66,6 +66,11 @@ impl LoginGate {
         }
     }
 
+    /// Uses the users of a reloaded configuration from the next login on.
+    pub(crate) fn use_logins(&mut self, logins: Arc<ClusterLogins>) {
+        self.logins = logins;
+    }
+
     /// Returns the shared state of the cluster's logins.
     pub(crate) fn logins(&self) -> &Arc<ClusterLogins> {
         &self.logins

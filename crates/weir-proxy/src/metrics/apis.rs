@@ -7,7 +7,7 @@ use prometheus_client::metrics::MetricType;
 use weir_net::admin::MetricKind;
 
 use crate::api_counters::ApiCounts;
-use crate::data::LoopShared;
+use crate::data::Generation;
 use crate::versions;
 
 /// A number of an API: name of its metric, help text and value.
@@ -32,10 +32,10 @@ const COUNTERS: [ApiCounter; 3] = [
 ];
 
 pub(super) fn encode(
-    shared: &LoopShared,
+    generation: &Generation,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    let clusters = shared.clusters.iter();
+    let clusters = generation.clusters.iter();
     let sums = clusters.map(|cluster| (cluster.config.name.as_str(), cluster.apis.sums()));
     let sums: Vec<_> = sums.collect();
     let rows = || {

@@ -14,6 +14,7 @@ mod hostile;
 mod hostile_frames;
 mod logins;
 mod messages;
+mod reload;
 mod rules;
 mod sasl;
 mod support;

@@ -132,7 +132,7 @@ fn started(loops: usize, upstream: &str, toml: &str) -> TestProxy {
     TestProxy {
         proxy: Some(proxy),
         address,
-        _dir: dir,
+        dir,
     }
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn proxy(toml: &str) -> TestProxy {
 pub(crate) struct TestProxy {
     proxy: Option<Proxy>,
     pub(crate) address: SocketAddr,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl TestProxy {
@@ -157,6 +157,19 @@ impl TestProxy {
 
     pub(crate) fn bootstrap(&self) -> String {
         self.address.to_string()
+    }
+
+    pub(crate) fn config_path(&self) -> PathBuf {
+        self.dir.path().join("proxy.toml")
+    }
+
+    pub(crate) fn config_text(&self) -> String {
+        std::fs::read_to_string(self.config_path()).expect("a file")
+    }
+
+    /// Replaces the configuration file, which takes effect with a reload.
+    pub(crate) fn write_config(&self, text: &str, more: &str) {
+        std::fs::write(self.config_path(), format!("{text}\n{more}")).expect("writes");
     }
 
     pub(crate) fn shut_down(mut self) {

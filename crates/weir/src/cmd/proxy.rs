@@ -21,7 +21,8 @@ pub(crate) enum ProxyCommand {
     /// Clients use the address of the proxy as bootstrap server. The proxy advertises its own ports
     /// instead of the broker addresses: one port per broker, starting after the bootstrap port.
     /// Requests and responses are forwarded without decoding, except for records that a filter
-    /// processes. Certificates are reloaded when their files change, and on SIGHUP.
+    /// processes. Certificates are reloaded when their files change. The whole configuration is
+    /// reloaded on SIGHUP; an invalid one is logged and not used.
     #[command(
         after_help = "Examples:\n  weir proxy run --upstream localhost:9092\n  \
         kafka-console-producer.sh --bootstrap-server localhost:9192 --topic LTest\n\n  \
@@ -76,7 +77,8 @@ fn serve(args: &ProxyRunArgs) -> Result<Exit, Failure> {
     server::disable_huge_pages();
     let mut signals = Signals::register()?;
     let config = load(&args.config)?;
-    signals.reload_if(!config.tls_files.is_empty())?;
+    let has_files = config.origin.file().is_some() || !config.tls_files.is_empty();
+    signals.reload_if(has_files)?;
     let descriptors = server::raise_descriptor_limit();
     let connections = config.limits.connections;
     // Every client connection needs a second one to a broker.
@@ -111,12 +113,14 @@ impl Server for Proxy {
 
     fn reload_files(&self) {
         Self::reload_certificates(self);
+        // Logs its error.
+        let _ = self.reload();
     }
 
     fn ready_file(&self) -> serde_json::Value {
         let addresses = self.addresses();
         let clusters: serde_json::Map<_, _> = addresses
-            .map(|(name, address)| (name.to_owned(), address.to_string().into()))
+            .map(|(name, address)| (name, address.to_string().into()))
             .collect();
         let first = self.addresses().next().map(|(_, address)| address);
         serde_json::json!({
