@@ -2,7 +2,7 @@
 
 use weir_identity::acl::{AclOperation, AclRule, ResourceType};
 use weir_wire::cluster::TopicId;
-use weir_wire::message::{ApiDefinition, Row, Value};
+use weir_wire::message::{ApiDefinition, MessageRow, Value};
 
 use super::mirror::{Element, element_definition, elements, mirrored};
 use super::pending::PendingAccess;
@@ -18,7 +18,7 @@ pub(super) enum Finding {
     /// The whole request is denied with this error.
     Denied(i16),
     /// The response is known.
-    Respond(Row<'static>),
+    Respond(MessageRow<'static>),
     /// The names of these topics are needed first.
     LookUp(Vec<TopicId>),
 }
@@ -33,7 +33,7 @@ pub(super) struct RequestCheck<'a, 's> {
     pub(super) api: &'static ApiDefinition,
     pub(super) access: &'static ApiAccess,
     pub(super) version: i16,
-    pub(super) row: Row<'a>,
+    pub(super) row: MessageRow<'a>,
     pub(super) pending: PendingAccess,
     /// Elements of the request were removed, or fields changed.
     pub(super) is_edited: bool,
@@ -173,7 +173,7 @@ impl RequestCheck<'_, '_> {
     }
 
     /// Returns the elements of the response for all elements of the request.
-    pub(super) fn mirrored_items(&self, check: &ItemCheck, error: i16) -> Vec<Row<'static>> {
+    pub(super) fn mirrored_items(&self, check: &ItemCheck, error: i16) -> Vec<MessageRow<'static>> {
         let inner = element_definition(&self.api.response, check.into);
         let found = elements(&self.row, &self.api.request, check.array).into_iter();
         let rows = inner.map(|inner| {

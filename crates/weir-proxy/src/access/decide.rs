@@ -3,7 +3,7 @@
 use weir_identity::acl::ResourceType;
 use weir_wire::WireError;
 use weir_wire::cluster::TopicId;
-use weir_wire::message::{self, ApiDefinition, Row, Value};
+use weir_wire::message::{self, ApiDefinition, MessageRow, Value};
 
 use super::check::{Denial, Finding, RequestCheck};
 use super::mirror::text;
@@ -91,7 +91,7 @@ impl RequestCheck<'_, '_> {
             }
             Finding::Checked if !self.has_response() => Verdict::Close,
             Finding::Checked if self.is_empty && !special::is_forwarded_empty(self.api.key) => {
-                let mut row = Row::new(&self.api.response, self.version);
+                let mut row = MessageRow::new(&self.api.response, self.version);
                 let add = std::mem::take(&mut self.pending.add);
                 row.set(
                     &self.api.response,
@@ -120,7 +120,7 @@ impl RequestCheck<'_, '_> {
         *self.field("Acks") != Value::Int(0)
     }
 
-    fn respond(&self, row: &Row<'_>) -> Verdict {
+    fn respond(&self, row: &MessageRow<'_>) -> Verdict {
         let flexible = self.api.is_flexible(self.version);
         let mut body = Vec::new();
         message::encode(row, &self.api.response, self.version, flexible, &mut body);
@@ -128,9 +128,9 @@ impl RequestCheck<'_, '_> {
     }
 
     /// Returns the response to a request that is denied as a whole.
-    fn denied_row(&self, error: i16) -> Row<'static> {
+    fn denied_row(&self, error: i16) -> MessageRow<'static> {
         let response = &self.api.response;
-        let mut row = Row::new(response, self.version);
+        let mut row = MessageRow::new(response, self.version);
         let has_error = *row.get(response, "ErrorCode") != Value::Absent;
         row.set(response, "ErrorCode", Value::Int(error.into()));
         row.set(response, "ErrorMessage", text(error_text(error)));

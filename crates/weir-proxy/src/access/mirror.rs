@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use weir_wire::message::{Row, StructDefinition, Value};
+use weir_wire::message::{MessageRow, StructDefinition, Value};
 
 use super::table::{Mirror, message};
 
 /// An element of an array of a request.
 #[derive(Clone, Copy)]
 pub(super) enum Element<'e, 'a> {
-    Row(&'e Row<'a>, &'static StructDefinition),
+    Row(&'e MessageRow<'a>, &'static StructDefinition),
     Text(&'e [u8]),
     Number(i64),
 }
@@ -27,7 +27,7 @@ impl Element<'_, '_> {
 
 /// Returns the elements of an array of a request.
 pub(super) fn elements<'e, 'a>(
-    row: &'e Row<'a>,
+    row: &'e MessageRow<'a>,
     definition: &'static StructDefinition,
     array: &str,
 ) -> Vec<Element<'e, 'a>> {
@@ -64,8 +64,8 @@ pub(super) fn mirrored(
     response: &'static StructDefinition,
     version: i16,
     error: i16,
-) -> Row<'static> {
-    let mut made = Row::new(response, version);
+) -> MessageRow<'static> {
+    let mut made = MessageRow::new(response, version);
     for (from, into) in mirror.copy {
         made.set(response, into, element.value(from));
     }
@@ -96,9 +96,9 @@ pub(super) fn text(text: &str) -> Value<'static> {
 /// Removes elements of an array.
 pub(super) fn retain<'a>(
     definition: &'static StructDefinition,
-    row: &mut Row<'a>,
+    row: &mut MessageRow<'a>,
     array: &str,
-    mut keep: impl FnMut(&'static StructDefinition, &mut Row<'a>) -> bool,
+    mut keep: impl FnMut(&'static StructDefinition, &mut MessageRow<'a>) -> bool,
 ) {
     let inner = element_definition(definition, array);
     let rows = row.get_mut(definition, array);

@@ -1,6 +1,6 @@
 //! Changes by the rules in the response to a request.
 
-use weir_wire::message::{Row, Value};
+use weir_wire::message::{MessageRow, Value};
 
 use super::table::ApiAccess;
 
@@ -9,7 +9,7 @@ use super::table::ApiAccess;
 pub(crate) struct PendingAccess {
     pub(super) access: &'static ApiAccess,
     /// Elements for what was removed from the request.
-    pub(super) add: Vec<Row<'static>>,
+    pub(super) add: Vec<MessageRow<'static>>,
     /// Array for them.
     pub(super) into: &'static str,
     /// The request is about all resources of a kind.
@@ -25,7 +25,7 @@ pub(crate) struct PendingAccess {
     /// Names of the requested topics, if all are requested from the broker.
     pub(super) only: Option<Vec<Box<str>>>,
     /// Topics to add to the groups with these ids.
-    pub(super) into_groups: Vec<(Value<'static>, Vec<Row<'static>>)>,
+    pub(super) into_groups: Vec<(Value<'static>, Vec<MessageRow<'static>>)>,
 }
 
 impl PendingAccess {
@@ -59,7 +59,7 @@ impl PendingAccess {
     }
 }
 
-fn bytes_of(row: &Row<'_>) -> usize {
+fn bytes_of(row: &MessageRow<'_>) -> usize {
     let values = row.values.iter().map(|value| match value {
         Value::Bytes(Some(bytes)) | Value::Packed(Some(bytes)) => bytes.len(),
         Value::Texts(Some(texts)) => texts.iter().map(|text| text.len() + 24).sum(),

@@ -2,7 +2,7 @@
 
 use weir_identity::acl::{AclOperation, AclRule, OperationSet, ResourceType};
 use weir_wire::WireError;
-use weir_wire::message::{self, ApiDefinition, Row, StructDefinition, Value};
+use weir_wire::message::{self, ApiDefinition, MessageRow, StructDefinition, Value};
 
 use super::mirror::retain;
 use super::pending::PendingAccess;
@@ -48,7 +48,7 @@ fn show(
     session: &mut AccessSession,
     shown: &ShownItems,
     definition: &'static StructDefinition,
-    row: &mut Row<'_>,
+    row: &mut MessageRow<'_>,
 ) {
     if shown.by_cluster && session.allows_cluster(shown.operation) {
         return;
@@ -64,7 +64,7 @@ fn limit_bits(
     session: &mut AccessSession,
     bits: &OperationBits,
     definition: &'static StructDefinition,
-    row: &mut Row<'_>,
+    row: &mut MessageRow<'_>,
 ) {
     if bits.array.is_empty() {
         limit(session, bits, definition, row, AclRule::CLUSTER);
@@ -82,7 +82,7 @@ fn limit(
     session: &mut AccessSession,
     bits: &OperationBits,
     definition: &'static StructDefinition,
-    row: &mut Row<'_>,
+    row: &mut MessageRow<'_>,
     name: &str,
 ) {
     let found = row.get(definition, bits.field).as_int();

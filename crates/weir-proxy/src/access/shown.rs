@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use weir_identity::acl::{AclOperation, ResourceType};
-use weir_wire::message::{Row, StructDefinition, Value};
+use weir_wire::message::{MessageRow, StructDefinition, Value};
 
 use super::mirror::{element_definition, retain, text};
 use super::pending::PendingAccess;
@@ -18,7 +18,7 @@ pub(super) fn edit(
     names: &TopicNames,
     version: i16,
     definition: &'static StructDefinition,
-    row: &mut Row<'_>,
+    row: &mut MessageRow<'_>,
 ) {
     match pending.access.key {
         3 => metadata(pending, session, version, definition, row),
@@ -57,7 +57,7 @@ fn metadata(
     session: &mut AccessSession,
     version: i16,
     definition: &'static StructDefinition,
-    row: &mut Row<'_>,
+    row: &mut MessageRow<'_>,
 ) {
     let only = pending.only.take();
     let mut seen = HashSet::new();
@@ -79,7 +79,7 @@ fn metadata(
             if !pending.is_by_id {
                 return false;
             }
-            *topic = Row::new(inner, version);
+            *topic = MessageRow::new(inner, version);
             topic.set(inner, "ErrorCode", Value::Int(TOPIC_DENIED.into()));
             topic.set(inner, "Name", Value::Bytes(None));
             topic.set(inner, "TopicId", id);
@@ -97,7 +97,7 @@ fn metadata(
         return;
     };
     for name in only.iter().filter(|name| !seen.contains(&***name)) {
-        let mut missing = Row::new(inner, version);
+        let mut missing = MessageRow::new(inner, version);
         let is_denied = pending.not_created.contains(name);
         let error = if is_denied {
             TOPIC_DENIED.into()
@@ -118,7 +118,7 @@ fn offsets(
     session: &mut AccessSession,
     names: &TopicNames,
     definition: &'static StructDefinition,
-    row: &mut Row<'_>,
+    row: &mut MessageRow<'_>,
 ) {
     if !pending.is_about_all {
         return;
@@ -140,7 +140,7 @@ fn offsets(
 fn add_topics(
     pending: &mut PendingAccess,
     definition: &'static StructDefinition,
-    group: &mut Row<'_>,
+    group: &mut MessageRow<'_>,
 ) {
     let id = group.get(definition, "GroupId").clone().into_owned();
     let Some(at) = pending.into_groups.iter().position(|(one, _)| *one == id) else {
@@ -159,7 +159,7 @@ fn add_topics(
 fn created_topics(
     session: &mut AccessSession,
     definition: &'static StructDefinition,
-    row: &mut Row<'_>,
+    row: &mut MessageRow<'_>,
 ) {
     retain(definition, row, "Topics", |inner, topic| {
         let name = topic.get(inner, "Name").as_text().unwrap_or_default();
@@ -180,7 +180,11 @@ fn created_topics(
 }
 
 /// Removes delegation tokens of others.
-fn tokens(session: &mut AccessSession, definition: &'static StructDefinition, row: &mut Row<'_>) {
+fn tokens(
+    session: &mut AccessSession,
+    definition: &'static StructDefinition,
+    row: &mut MessageRow<'_>,
+) {
     let own = session
         .subject
         .principals()
@@ -188,8 +192,9 @@ fn tokens(session: &mut AccessSession, definition: &'static StructDefinition, ro
         .cloned()
         .unwrap_or_default();
     retain(definition, row, "Tokens", |inner, token| {
-        let part =
-            |row: &Row<'_>, of, field| row.get(of, field).as_text().unwrap_or_default().to_owned();
+        let part = |row: &MessageRow<'_>, of, field| {
+            row.get(of, field).as_text().unwrap_or_default().to_owned()
+        };
         let owner = format!(
             "{}:{}",
             part(token, inner, "PrincipalType"),
@@ -206,7 +211,7 @@ fn tokens(session: &mut AccessSession, definition: &'static StructDefinition, ro
 fn hide_group(
     session: &mut AccessSession,
     definition: &'static StructDefinition,
-    group: &mut Row<'_>,
+    group: &mut MessageRow<'_>,
 ) {
     let mut topics = Vec::new();
     collect_topics(definition, group, &mut topics);
@@ -226,7 +231,7 @@ const HIDDEN_GROUP: &str =
     "The group has described topic(s) that the client is not authorized to describe.";
 
 /// Collects the names of topics in all parts of a description.
-fn collect_topics(definition: &StructDefinition, row: &Row<'_>, topics: &mut Vec<String>) {
+fn collect_topics(definition: &StructDefinition, row: &MessageRow<'_>, topics: &mut Vec<String>) {
     for (field, value) in definition.fields.iter().zip(&row.values) {
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match (field.name, value, field.structure()) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_wire::message::{self, Row, Value};
+use weir_wire::message::{self, MessageRow, Value};
 use weir_wire::topic_ids::METADATA_VERSION;
 
 use super::session::AccessSession;
@@ -35,10 +35,10 @@ fn session(toml: &str) -> AccessSession {
 fn check(
     session: &mut AccessSession,
     (key, version): (i16, i16),
-    fill: impl FnOnce(&mut Row<'static>, &'static message::StructDefinition),
+    fill: impl FnOnce(&mut MessageRow<'static>, &'static message::StructDefinition),
 ) -> Verdict {
     let api = message::api(key).expect("known");
-    let mut row = Row::new(&api.request, version);
+    let mut row = MessageRow::new(&api.request, version);
     fill(&mut row, &api.request);
     let mut body = Vec::new();
     let flexible = api.is_flexible(version);
@@ -57,7 +57,7 @@ fn text(text: &'static str) -> Value<'static> {
 fn fetched(name: &'static str) -> Value<'static> {
     let api = message::api(1).expect("Fetch");
     let inner = mirror::element_definition(&api.request, "Topics").expect("topics");
-    let mut topic = Row::new(inner, 12);
+    let mut topic = MessageRow::new(inner, 12);
     topic.set(inner, "Topic", text(name));
     Value::Rows(Some(vec![topic]))
 }
@@ -127,7 +127,7 @@ fn denied_request_without_response_closes_the_connection() {
     let mut produce = |topic, acks| {
         check(&mut session, (0, 12), |row, fields| {
             let inner = mirror::element_definition(fields, "TopicData").expect("topics");
-            let mut data = Row::new(inner, 12);
+            let mut data = MessageRow::new(inner, 12);
             data.set(inner, "Name", text(topic));
             row.set(fields, "Acks", Value::Int(acks));
             row.set(fields, "TopicData", Value::Rows(Some(vec![data])));
@@ -156,9 +156,9 @@ fn dry_run_only_counts() {
 #[test]
 fn unknown_topic_ids_are_looked_up_and_then_denied() {
     let mut session = session(RULES);
-    let fill = |row: &mut Row<'static>, fields: &'static message::StructDefinition| {
+    let fill = |row: &mut MessageRow<'static>, fields: &'static message::StructDefinition| {
         let inner = mirror::element_definition(fields, "TopicData").expect("topics");
-        let mut data = Row::new(inner, 13);
+        let mut data = MessageRow::new(inner, 13);
         data.set(inner, "TopicId", Value::Uuid(5));
         row.set(fields, "Acks", Value::Int(1));
         row.set(fields, "TopicData", Value::Rows(Some(vec![data])));
@@ -166,7 +166,7 @@ fn unknown_topic_ids_are_looked_up_and_then_denied() {
     let asked = check(&mut session, (0, 13), fill);
     assert!(matches!(asked, Verdict::LookUp(ids) if ids == [5]));
     let api = message::api(0).expect("Produce");
-    let mut row = Row::new(&api.request, 13);
+    let mut row = MessageRow::new(&api.request, 13);
     fill(&mut row, &api.request);
     let mut body = Vec::new();
     message::encode(&row, &api.request, 13, true, &mut body);

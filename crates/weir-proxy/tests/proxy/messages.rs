@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use weir_wire::message::{self, ApiDefinition, Row, StructDefinition, Value};
+use weir_wire::message::{self, ApiDefinition, MessageRow, StructDefinition, Value};
 
 use super::support::Raw;
 
@@ -73,8 +73,13 @@ fn response(api: &ApiDefinition, version: i16, frame: &[u8], ids: &Ids) -> Json 
 }
 
 /// Returns a structure with these values and defaults for other fields.
-fn row(values: &Json, definition: &StructDefinition, version: i16, ids: &Ids) -> Row<'static> {
-    let mut row = Row::new(definition, version);
+fn row(
+    values: &Json,
+    definition: &StructDefinition,
+    version: i16,
+    ids: &Ids,
+) -> MessageRow<'static> {
+    let mut row = MessageRow::new(definition, version);
     let values = values.as_object().expect("an object");
     for (name, json) in values {
         let at = definition.position(name);
@@ -124,7 +129,7 @@ fn of_json(
 }
 
 /// Returns a structure as JSON; elements of arrays are sorted, because their order has no meaning.
-fn as_json(row: &Row<'_>, definition: &StructDefinition, ids: &Ids) -> Json {
+fn as_json(row: &MessageRow<'_>, definition: &StructDefinition, ids: &Ids) -> Json {
     let mut object = serde_json::Map::new();
     for (field, value) in definition.fields.iter().zip(&row.values) {
         let text = |bytes: &[u8]| Json::from(String::from_utf8_lossy(bytes).into_owned());

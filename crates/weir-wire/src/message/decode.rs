@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::definition::{FieldDefinition, FieldKind, StructDefinition};
-use super::value::{Row, Value};
+use super::value::{MessageRow, Value};
 use crate::WireError;
 use crate::reader::WireReader;
 
@@ -13,7 +13,7 @@ pub fn decode<'a>(
     version: i16,
     is_flexible: bool,
     body: &'a [u8],
-) -> Result<Row<'a>, WireError> {
+) -> Result<MessageRow<'a>, WireError> {
     let mut decoder = Decoder {
         reader: WireReader::new(body),
         version,
@@ -41,9 +41,9 @@ struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    fn structure(&mut self, definition: &StructDefinition) -> Result<Row<'a>, WireError> {
+    fn structure(&mut self, definition: &StructDefinition) -> Result<MessageRow<'a>, WireError> {
         self.claim(definition.fields.len())?;
-        let mut row = Row {
+        let mut row = MessageRow {
             values: Vec::with_capacity(definition.fields.len()),
             unknown: Vec::new(),
         };
@@ -70,7 +70,11 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn tags(&mut self, definition: &StructDefinition, row: &mut Row<'a>) -> Result<(), WireError> {
+    fn tags(
+        &mut self,
+        definition: &StructDefinition,
+        row: &mut MessageRow<'a>,
+    ) -> Result<(), WireError> {
         for _ in 0..self.reader.uvarint("tags")? {
             self.claim(1)?;
             let tag = self.reader.uvarint("tag")?;

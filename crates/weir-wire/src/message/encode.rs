@@ -1,12 +1,12 @@
 //! Encoding of messages from values.
 
 use super::definition::{FieldDefinition, FieldKind, StructDefinition};
-use super::value::{Row, Value};
+use super::value::{MessageRow, Value};
 use crate::layout::{put_length, put_uvarint};
 
 /// Appends the body of a message to `out`.
 pub fn encode(
-    row: &Row<'_>,
+    row: &MessageRow<'_>,
     definition: &StructDefinition,
     version: i16,
     is_flexible: bool,
@@ -26,7 +26,7 @@ struct Encoder {
 }
 
 impl Encoder {
-    fn structure(self, row: &Row<'_>, definition: &StructDefinition, out: &mut Vec<u8>) {
+    fn structure(self, row: &MessageRow<'_>, definition: &StructDefinition, out: &mut Vec<u8>) {
         let fields = || definition.fields.iter().zip(&row.values);
         for (field, value) in fields().filter(|(field, _)| field.tag.is_none()) {
             self.field(field, value, out);

@@ -11,7 +11,7 @@ mod value;
 pub use decode::decode;
 pub use definition::{ApiDefinition, FieldDefinition, StructDefinition, api};
 pub use encode::encode;
-pub use value::{Row, Value};
+pub use value::{MessageRow, Value};
 
 #[cfg(test)]
 mod tests;

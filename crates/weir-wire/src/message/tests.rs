@@ -25,9 +25,9 @@ impl Filler {
         self.seed >> 33
     }
 
-    fn row(&mut self, definition: &StructDefinition) -> Row<'static> {
+    fn row(&mut self, definition: &StructDefinition) -> MessageRow<'static> {
         let values = definition.fields.iter().map(|field| self.value(field));
-        Row {
+        MessageRow {
             values: values.collect(),
             unknown: Vec::new(),
         }
@@ -74,7 +74,12 @@ impl Filler {
     }
 }
 
-fn encoded(row: &Row<'_>, definition: &StructDefinition, version: i16, flexible: bool) -> Vec<u8> {
+fn encoded(
+    row: &MessageRow<'_>,
+    definition: &StructDefinition,
+    version: i16,
+    flexible: bool,
+) -> Vec<u8> {
     let mut out = Vec::new();
     encode(row, definition, version, flexible, &mut out);
     out

@@ -20,14 +20,14 @@ pub enum Value<'a> {
     /// Array of texts.
     Texts(Option<Vec<Cow<'a, [u8]>>>),
     /// Array of structures.
-    Rows(Option<Vec<Row<'a>>>),
+    Rows(Option<Vec<MessageRow<'a>>>),
     /// A structure.
-    Row(Option<Box<Row<'a>>>),
+    Row(Option<Box<MessageRow<'a>>>),
 }
 
 /// A structure: one value per field of its definition.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Row<'a> {
+pub struct MessageRow<'a> {
     /// Values in the order of the definition.
     pub values: Vec<Value<'a>>,
     /// Unknown tagged fields: tag and content.
@@ -36,7 +36,7 @@ pub struct Row<'a> {
 
 static ABSENT: Value<'static> = Value::Absent;
 
-impl<'a> Row<'a> {
+impl<'a> MessageRow<'a> {
     /// Returns a structure with the default of each field of a version.
     pub fn new(definition: &StructDefinition, version: i16) -> Self {
         let fields = definition.fields.iter();
@@ -68,9 +68,9 @@ impl<'a> Row<'a> {
     }
 
     /// Returns a copy without borrowed parts.
-    pub fn into_owned(self) -> Row<'static> {
+    pub fn into_owned(self) -> MessageRow<'static> {
         let unknown = self.unknown.into_iter();
-        Row {
+        MessageRow {
             values: self.values.into_iter().map(Value::into_owned).collect(),
             unknown: unknown
                 .map(|(tag, content)| (tag, owned(content)))
@@ -92,7 +92,7 @@ impl<'a> Value<'a> {
         match &field.kind {
             FieldKind::Struct(_) if field.is_array => Self::Rows((!is_null).then(Vec::new)),
             FieldKind::Struct(structure) => {
-                let row = || Box::new(Row::new(structure, version));
+                let row = || Box::new(MessageRow::new(structure, version));
                 Self::Row((!is_null).then(row))
             }
             FieldKind::Text if field.is_array => Self::Texts((!is_null).then(Vec::new)),
@@ -128,7 +128,7 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the elements of an array of structures, none if it is null or something else.
-    pub fn rows(&self) -> &[Row<'a>] {
+    pub fn rows(&self) -> &[MessageRow<'a>] {
         match self {
             Self::Rows(Some(rows)) => rows,
             _ => &[],
@@ -183,7 +183,7 @@ impl<'a> Value<'a> {
                 Value::Texts(texts.map(|texts| texts.into_iter().map(owned).collect()))
             }
             Self::Rows(rows) => {
-                Value::Rows(rows.map(|rows| rows.into_iter().map(Row::into_owned).collect()))
+                Value::Rows(rows.map(|rows| rows.into_iter().map(MessageRow::into_owned).collect()))
             }
             Self::Row(row) => Value::Row(row.map(|row| Box::new(row.into_owned()))),
         }

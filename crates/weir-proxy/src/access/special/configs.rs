@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use weir_identity::acl::{AclOperation, ResourceType};
-use weir_wire::message::{Row, Value};
+use weir_wire::message::{MessageRow, Value};
 
 use crate::access::check::{Finding, RequestCheck};
 use crate::access::mirror::{element_definition, elements, text};
@@ -130,7 +130,11 @@ pub(super) fn create_token(check: &mut RequestCheck<'_, '_>) -> Option<Finding> 
 }
 
 /// Adds the topics of all directories to a denied AlterReplicaLogDirs response.
-pub(super) fn denied_log_dirs(check: &RequestCheck<'_, '_>, row: &mut Row<'static>, error: i16) {
+pub(super) fn denied_log_dirs(
+    check: &RequestCheck<'_, '_>,
+    row: &mut MessageRow<'static>,
+    error: i16,
+) {
     let (request, response) = (&check.api.request, &check.api.response);
     let definitions = || {
         let dir = element_definition(request, "Dirs")?;
@@ -151,12 +155,12 @@ pub(super) fn denied_log_dirs(check: &RequestCheck<'_, '_>, row: &mut Row<'stati
     let topics = dirs.flat_map(|row| row.get(dir, "Topics").rows());
     let results = topics.map(|row| {
         let partitions = row.get(topic, "Partitions").numbers().map(|number| {
-            let mut made = Row::new(partition, version);
+            let mut made = MessageRow::new(partition, version);
             made.set(partition, "PartitionIndex", Value::Int(number));
             made.set(partition, "ErrorCode", Value::Int(error.into()));
             made
         });
-        let mut made = Row::new(result, version);
+        let mut made = MessageRow::new(result, version);
         made.set(
             result,
             "TopicName",
@@ -173,7 +177,11 @@ pub(super) fn denied_log_dirs(check: &RequestCheck<'_, '_>, row: &mut Row<'stati
 }
 
 /// Adds each user to a denied AlterUserScramCredentials response.
-pub(super) fn denied_users(check: &RequestCheck<'_, '_>, row: &mut Row<'static>, error: i16) {
+pub(super) fn denied_users(
+    check: &RequestCheck<'_, '_>,
+    row: &mut MessageRow<'static>,
+    error: i16,
+) {
     let (request, response) = (&check.api.request, &check.api.response);
     let Some(result) = element_definition(response, "Results") else {
         return;
@@ -184,7 +192,7 @@ pub(super) fn denied_users(check: &RequestCheck<'_, '_>, row: &mut Row<'static>,
     });
     let names: BTreeSet<_> = names.collect();
     let results = names.iter().map(|name| {
-        let mut made = Row::new(result, check.version);
+        let mut made = MessageRow::new(result, check.version);
         made.set(result, "User", text(name));
         made.set(result, "ErrorCode", Value::Int(error.into()));
         made.set(result, "ErrorMessage", text(error_text(error)));

@@ -1,7 +1,7 @@
 //! Offsets of groups, coordinators, and members of newer groups.
 
 use weir_identity::acl::{AclOperation, ResourceType};
-use weir_wire::message::{Row, StructDefinition, Value};
+use weir_wire::message::{MessageRow, StructDefinition, Value};
 
 use crate::access::check::{Finding, RequestCheck};
 use crate::access::mirror::{Element, element_definition, elements, mirrored};
@@ -64,7 +64,7 @@ pub(super) fn offset_fetch(check: &mut RequestCheck<'_, '_>) -> Finding {
             return Finding::Denied(GROUP_DENIED);
         }
         let rows = check.mirrored_items(&OFFSETS, GROUP_DENIED);
-        let mut row = Row::new(&check.api.response, check.version);
+        let mut row = MessageRow::new(&check.api.response, check.version);
         row.set(&check.api.response, "Topics", Value::Rows(Some(rows)));
         return Finding::Respond(row);
     }
@@ -104,7 +104,7 @@ fn groups(check: &mut RequestCheck<'_, '_>, topics: &'static ItemCheck) -> Findi
             kept.push(group);
             continue;
         }
-        let mut denied = Row::new(group_out, check.version);
+        let mut denied = MessageRow::new(group_out, check.version);
         denied.set(group_out, "GroupId", id);
         denied.set(group_out, "ErrorCode", Value::Int(GROUP_DENIED.into()));
         if check.api.key == DESCRIBE_SHARE_GROUP_OFFSETS {
@@ -132,7 +132,7 @@ fn group_topics(
     check: &mut RequestCheck<'_, '_>,
     topics: &'static ItemCheck,
     (group_in, group_out): (&'static StructDefinition, &'static StructDefinition),
-    group: &mut Row<'_>,
+    group: &mut MessageRow<'_>,
 ) {
     let (Some(topic_in), Some(topic_out)) = (
         element_definition(group_in, topics.array),

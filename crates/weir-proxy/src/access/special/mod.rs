@@ -6,7 +6,7 @@ mod groups;
 mod metadata;
 mod producer;
 
-use weir_wire::message::{Row, Value};
+use weir_wire::message::{MessageRow, Value};
 
 use super::check::{Finding, RequestCheck};
 use super::pending::PendingAccess;
@@ -33,7 +33,11 @@ pub(super) fn check(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
 }
 
 /// Completes the response to a request that is denied as a whole.
-pub(super) fn complete_denied(check: &RequestCheck<'_, '_>, row: &mut Row<'static>, error: i16) {
+pub(super) fn complete_denied(
+    check: &RequestCheck<'_, '_>,
+    row: &mut MessageRow<'static>,
+    error: i16,
+) {
     let response = &check.api.response;
     let minus_one: &[&str] = match check.api.key {
         10 => &["NodeId", "Port"],

@@ -1,7 +1,7 @@
 //! InitProducerId and AddPartitionsToTxn.
 
 use weir_identity::acl::{AclOperation, AclRule, ResourceType};
-use weir_wire::message::{Row, Value};
+use weir_wire::message::{MessageRow, Value};
 
 use crate::access::check::{Finding, RequestCheck};
 use crate::access::mirror::{element_definition, elements, mirrored};
@@ -62,7 +62,7 @@ pub(super) fn add_partitions(check: &mut RequestCheck<'_, '_>) -> Option<Finding
         mirrored(&items.mirror, topic, inner, check.version, error)
     });
     let rows = rows.collect();
-    let mut row = Row::new(response, check.version);
+    let mut row = MessageRow::new(response, check.version);
     row.set(response, items.into, Value::Rows(Some(rows)));
     Some(Finding::Respond(row))
 }
