@@ -3,7 +3,7 @@
 
 use weir_security::Secret;
 
-use super::{Check, FailureReason, Step};
+use super::{Check, ExchangeStep, FailureReason};
 use crate::users::NAME_BYTES_MAX;
 
 /// Longest message, in bytes.
@@ -14,13 +14,13 @@ const SEPARATOR: char = '\x01';
 pub(super) const REJECTION: &[u8] = br#"{"status":"invalid_token"}"#;
 
 /// Reads the client's message.
-pub(super) fn respond(message: &[u8]) -> Step {
+pub(super) fn respond(message: &[u8]) -> ExchangeStep {
     match parse(message) {
-        Some((user, token)) => Step::Check(Check::Token {
+        Some((user, token)) => ExchangeStep::Check(Check::Token {
             user,
             token: Secret::new(token),
         }),
-        None => Step::Failed(FailureReason::Malformed),
+        None => ExchangeStep::Failed(FailureReason::Malformed),
     }
 }
 

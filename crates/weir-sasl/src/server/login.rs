@@ -5,7 +5,7 @@ use weir_wire::WireError;
 
 use super::requests::{self, API_VERSIONS, AUTHENTICATE, HANDSHAKE, LoginBody, ReplyTo};
 use super::scram::ScramServer;
-use super::{Check, FailureReason, Mechanism, Step, bearer, plain};
+use super::{Check, ExchangeStep, FailureReason, Mechanism, bearer, plain};
 use crate::users::Users;
 
 /// Text of all failed logins. The reason is for the log of the server only.
@@ -249,27 +249,29 @@ impl ServerLogin {
                 match ScramServer::begin(hash, message, env.users, env.nonce) {
                     Some((scram, challenge)) => {
                         self.state = LoginStage::Proof(Box::new(scram));
-                        Step::Challenge(challenge)
+                        ExchangeStep::Challenge(challenge)
                     }
-                    None => Step::Failed(FailureReason::Malformed),
+                    None => ExchangeStep::Failed(FailureReason::Malformed),
                 }
             }
             LoginStage::Proof(scram) => scram.finish(message),
-            LoginStage::Rejected => Step::Failed(FailureReason::Credentials),
-            LoginStage::OtherMechanism => Step::Failed(FailureReason::Changed),
-            _ => Step::Failed(FailureReason::Order),
+            LoginStage::Rejected => ExchangeStep::Failed(FailureReason::Credentials),
+            LoginStage::OtherMechanism => ExchangeStep::Failed(FailureReason::Changed),
+            _ => ExchangeStep::Failed(FailureReason::Order),
         };
         match step {
-            Step::Challenge(challenge) => LoginReply::Send(requests::token(to, &challenge, 0)),
-            Step::Check(check) => {
+            ExchangeStep::Challenge(challenge) => {
+                LoginReply::Send(requests::token(to, &challenge, 0))
+            }
+            ExchangeStep::Check(check) => {
                 self.state = LoginStage::Decision(to, Vec::new());
                 LoginReply::Check(check)
             }
-            Step::User(user, last) => {
+            ExchangeStep::User(user, last) => {
                 self.state = LoginStage::Decision(to, last);
                 LoginReply::User(user)
             }
-            Step::Failed(reason) => {
+            ExchangeStep::Failed(reason) => {
                 self.fail(requests::error(to, AUTHENTICATION_FAILED, FAILED), reason)
             }
         }

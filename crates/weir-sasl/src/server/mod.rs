@@ -97,7 +97,7 @@ impl FailureReason {
 
 /// Result of a message of the client.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum ExchangeStep {
     /// The server's next message; the client sends another one.
     Challenge(Vec<u8>),
     /// The client is this user; the server's last message.

@@ -2,20 +2,20 @@
 
 use weir_security::Secret;
 
-use super::{Check, FailureReason, Step};
+use super::{Check, ExchangeStep, FailureReason};
 use crate::users::NAME_BYTES_MAX;
 
 /// Longest message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
 /// Reads the client's message.
-pub(super) fn respond(message: &[u8]) -> Step {
+pub(super) fn respond(message: &[u8]) -> ExchangeStep {
     match parse(message) {
-        Some((user, password)) => Step::Check(Check::Password {
+        Some((user, password)) => ExchangeStep::Check(Check::Password {
             user: user.to_owned(),
             password: Secret::new(password),
         }),
-        None => Step::Failed(FailureReason::Malformed),
+        None => ExchangeStep::Failed(FailureReason::Malformed),
     }
 }
 

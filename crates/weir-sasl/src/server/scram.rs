@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use weir_security::ScramHash;
 
 use super::bearer::decode_name;
-use super::{FailureReason, Step};
+use super::{ExchangeStep, FailureReason};
 use crate::scram::{Algorithms, xor};
 use crate::users::{Credential, Users};
 
@@ -71,9 +71,9 @@ impl ScramServer {
     }
 
     /// Reads the client's last message with the proof that it knows the password.
-    pub(super) fn finish(self, message: &[u8]) -> Step {
+    pub(super) fn finish(self, message: &[u8]) -> ExchangeStep {
         let Some((unproved, proof)) = self.parse_last(message) else {
-            return Step::Failed(FailureReason::Malformed);
+            return ExchangeStep::Failed(FailureReason::Malformed);
         };
         let algorithms = Algorithms::from(self.hash);
         let signed = format!("{},{unproved}", self.signed);
@@ -81,11 +81,11 @@ impl ScramServer {
         let client_key = xor(&proof, &signature);
         let stored_key = algorithms.hash(&client_key);
         if verify_slices_are_equal(&stored_key, &self.credential.stored_key).is_err() {
-            return Step::Failed(FailureReason::Credentials);
+            return ExchangeStep::Failed(FailureReason::Credentials);
         }
         let server_signature = algorithms.sign(&self.credential.server_key, signed.as_bytes());
         let last = format!("v={}", STANDARD.encode(server_signature));
-        Step::User(self.user, last.into_bytes())
+        ExchangeStep::User(self.user, last.into_bytes())
     }
 
     /// Returns the last message without its proof, and the proof.
@@ -142,14 +142,14 @@ mod tests {
     }
 
     /// Runs a login of Weir's own client, which checks the server's signature.
-    fn login(hash: ScramHash, users: &Users, name: &str, password: &str) -> Step {
+    fn login(hash: ScramHash, users: &Users, name: &str, password: &str) -> ExchangeStep {
         let mut client = client(hash, name, password);
         let first = client.take_first();
         let (server, challenge) =
             ScramServer::begin(hash, &first, users, "server-nonce").expect("valid");
         let last = client.respond(&challenge).expect("valid").expect("a proof");
         let step = server.finish(&last);
-        if let Step::User(_, signature) = &step {
+        if let ExchangeStep::User(_, signature) = &step {
             assert_eq!(client.respond(signature), Ok(None), "the server is genuine");
         }
         step
@@ -173,7 +173,7 @@ mod tests {
         let signature = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=".to_vec();
         assert_eq!(
             server.finish(last),
-            Step::User("user".to_owned(), signature)
+            ExchangeStep::User("user".to_owned(), signature)
         );
     }
 
@@ -182,10 +182,14 @@ mod tests {
         for hash in HASHES {
             let users = users("an=na", "pen,cil");
             let step = login(hash, &users, "an=na", "pen,cil");
-            assert!(matches!(step, Step::User(user, _) if user == "an=na"));
+            assert!(matches!(step, ExchangeStep::User(user, _) if user == "an=na"));
             for (name, password) in [("an=na", "pencil"), ("bob", "pen,cil")] {
                 let step = login(hash, &users, name, password);
-                assert_eq!(step, Step::Failed(FailureReason::Credentials), "{name}");
+                assert_eq!(
+                    step,
+                    ExchangeStep::Failed(FailureReason::Credentials),
+                    "{name}"
+                );
             }
         }
     }
@@ -232,7 +236,7 @@ mod tests {
             let mut last = client.respond(&challenge).expect("valid").expect("a proof");
             let at = at % last.len();
             last[at] = last[at].wrapping_add(by);
-            prop_assert!(matches!(server.finish(&last), Step::Failed(_)));
+            prop_assert!(matches!(server.finish(&last), ExchangeStep::Failed(_)));
         }
 
         #[test]
@@ -241,7 +245,7 @@ mod tests {
             let first = format!("n,,n=user,r={first}");
             let begun = ScramServer::begin(ScramHash::Sha512, first.as_bytes(), &users, "s");
             if let Some((server, _)) = begun {
-                prop_assert!(matches!(server.finish(last.as_bytes()), Step::Failed(_)));
+                prop_assert!(matches!(server.finish(last.as_bytes()), ExchangeStep::Failed(_)));
             }
         }
     }
