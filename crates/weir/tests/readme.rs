@@ -147,6 +147,16 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ),
     ("docs/upgrade.md", "./weir-new", "needs two versions"),
     (
+        "docs/without-sdk.md",
+        "curl",
+        "needs a gateway on the default port; tests of the gateway run it",
+    ),
+    (
+        "examples/events/README.md",
+        "node",
+        "needs a gateway on the default port; tests of the gateway run it",
+    ),
+    (
         "examples/README.md",
         "weir demo --serve",
         "minutes; the test of `weir demo` runs it",
