@@ -21,6 +21,7 @@ const remoteAdapter = (adapter) => {
 
 const PRODUCT = {
   title: "Weir gateway",
+  links: [["/try", "Try items"]],
   waiting: ({ connections, adapter }) => connections.some((one) => one.enabled && !one.ready) || (adapter !== null && !adapter.connected),
   facts: (response) => [response.clients, `adapter set ${response.adapter_set}`, Format.some(response.shards, "event loop"), ...remoteAdapter(response.adapter)],
   charts: (each) => [

@@ -3,6 +3,7 @@
 
 const PRODUCT = {
   title: "Weir proxy",
+  links: [],
   waiting: ({ clusters }) => clusters.some((one) => !one.ready),
   facts: (response) => [Format.some(response.clusters.length, "virtual cluster"), Format.some(response.event_loops, "event loop")],
   charts: () => [

@@ -83,7 +83,7 @@ pub(crate) struct ConsumeArgs {
     /// Time to read after all consumers are positioned [default: until Ctrl-C]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "worker")]
     duration: Option<Duration>,
-    /// Read --records from the oldest record on with one consumer
+    /// Read --records with one consumer, starting at the oldest record
     ///
     /// Prints a row in the format of kafka-consumer-perf-test.
     #[arg(long,

@@ -186,6 +186,8 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     let page = Page::open(case, &format!("{site}dashboard"))?;
     page.until_is("document.getElementById('status').textContent", "ready")?;
     page.until_is(&tile("Sessions"), "0")?;
+    let link = page.evaluate("document.querySelector('#links a').getAttribute('href')")?;
+    ensure!(link == "/try", "{link}");
     let table = "[...document.querySelectorAll('#connections td')].map((cell) => cell.textContent)";
     page.until(table, |cells| {
         cells

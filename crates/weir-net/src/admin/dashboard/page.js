@@ -359,4 +359,11 @@ addEventListener("resize", () => requestAnimationFrame(draw));
 document.addEventListener("visibilitychange", ask);
 document.title = PRODUCT.title;
 find("title").textContent = PRODUCT.title;
+for (const [path, text] of PRODUCT.links) {
+  const link = document.createElement("a");
+  link.href = path;
+  link.textContent = text;
+  find("links").append(link);
+  find("links").hidden = false;
+}
 start();

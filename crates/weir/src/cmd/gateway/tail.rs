@@ -57,7 +57,7 @@ pub(crate) struct TailArgs {
     /// File with the token or password of the session; - is standard input
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// End after this number of updates
+    /// Stop after this number of updates
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Longest wait for the gateway at the start; later it is retried until Ctrl-C
