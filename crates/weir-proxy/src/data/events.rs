@@ -31,8 +31,8 @@ pub(crate) enum LoopEvent {
     Unlisten(ClusterId, ListenerTarget),
     /// Candidate addresses for a pair's broker; none if the name cannot be resolved.
     Resolved(PairId, Vec<Candidate>),
-    /// A reload: the current generation is another one. The loop replies with the number of connections
-    /// that have to end.
+    /// A reload: the current generation is another one. The loop replies with the number of
+    /// connections that have to end.
     Reload(crossbeam_channel::Sender<usize>),
     /// A frame whose filter work is done.
     Filtered(Box<Finished>),

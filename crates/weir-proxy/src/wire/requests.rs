@@ -381,4 +381,5 @@ const HANDSHAKE_BYTES_MAX: usize = 1024;
 const SOFTWARE_BYTES_MAX: usize = 1024;
 
 #[cfg(test)]
+#[path = "../../tests/wire/requests.rs"]
 mod tests;

@@ -460,4 +460,5 @@ fn addresses(
 }
 
 #[cfg(test)]
+#[path = "../../tests/wire/responses.rs"]
 mod tests;

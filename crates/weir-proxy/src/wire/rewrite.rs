@@ -387,4 +387,5 @@ impl AddressMapper for NoAddresses {
 }
 
 #[cfg(test)]
+#[path = "../../tests/wire/rewrite.rs"]
 mod tests;
