@@ -261,4 +261,5 @@ const PART_BYTES_MIN: usize = 64;
 const PART_BYTES_MAX: usize = 64 * 1024;
 
 #[cfg(test)]
+#[path = "../../tests/wire/fetch_walk.rs"]
 pub(super) mod tests;
