@@ -179,7 +179,10 @@ fn page_is_public_and_data_needs_token() {
     let admin = gateway.admin_address();
     assert_eq!(get(admin, "/dashboard", "").0, 200);
     assert_eq!(get(admin, "/try", "").0, 200);
-    for path in ["/dashboard.json", "/try.json", "/metrics", "/health/ready"] {
+    // Orchestrators ask without a token.
+    assert_eq!(get(admin, "/health/live", "").0, 200);
+    assert_ne!(get(admin, "/health/ready", "").0, 401);
+    for path in ["/dashboard.json", "/try.json", "/metrics"] {
         let (status, head, body) = get(admin, path, "");
         assert_eq!(status, 401, "{path}");
         assert!(head.contains("www-authenticate: bearer"), "{head}");

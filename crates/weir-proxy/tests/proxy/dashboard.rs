@@ -93,13 +93,16 @@ fn page_is_public_and_data_needs_token() {
         assert!(proxy.page(part).starts_with("HTTP/1.1 200 "), "{part}");
     }
     assert!(proxy.page("/dashboard/product.js").contains("Weir proxy"));
-    for path in [
-        "/dashboard.json",
-        "/metrics",
-        "/health/ready",
-        "/connections",
-    ] {
+    for path in ["/dashboard.json", "/metrics", "/connections"] {
         assert!(proxy.page(path).starts_with("HTTP/1.1 401 "), "{path}");
+    }
+    // Orchestrators ask without a token.
+    for (path, status) in [("/health/live", 200), ("/health/ready", 503)] {
+        let answer = proxy.page(path);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
     }
     let address = proxy.get().admin_address();
     let mut stream = std::net::TcpStream::connect(address).expect("admin port");

@@ -99,7 +99,7 @@ fn users_of_the_file_log_in_with_each_mechanism() {
     let store = UserStore::new();
     let proxy = store.proxy("");
     for name in MECHANISMS {
-        let topic = topic(&shared().lab.bootstrap(), "login", 2, 1);
+        let topic = topic(&broker(), "login", 2, 1);
         let client_config = secured_client(&proxy, name);
         let values = numbered("login", 100);
         produce(&client_config, &topic, &values);
@@ -134,17 +134,19 @@ fn topic_errors(raw: &mut Raw, topics: &[&str]) -> Vec<i16> {
         .collect()
 }
 
+/// Returns a rule that allows to read a topic.
+fn rule(principal: &str, topic: &str) -> String {
+    format!(
+        "[[cluster.access.rule]]\neffect = \"allow\"\nprincipals = [\"{principal}\"]\n\
+         operations = [\"read\"]\ntopics = [\"{topic}\"]\n"
+    )
+}
+
 #[test]
 fn access_rules_apply_to_the_principal_of_the_login() {
     let store = UserStore::new();
-    let rule = |principal: &str, topic: &str| {
-        format!(
-            "[[cluster.access.rule]]\neffect = \"allow\"\nprincipals = [\"{principal}\"]\n\
-             operations = [\"read\"]\ntopics = [\"{topic}\"]\n"
-        )
-    };
-    let own = topic(&shared().lab.bootstrap(), "own", 1, 1);
-    let foreign = topic(&shared().lab.bootstrap(), "foreign", 1, 1);
+    let own = topic(&broker(), "own", 1, 1);
+    let foreign = topic(&broker(), "foreign", 1, 1);
     let rules = [rule("User:tester", &own), rule("User:ANONYMOUS", &foreign)].concat();
     let proxy = store.proxy(&format!("[cluster.access]\n{rules}"));
     let mut raw = Raw::connect(proxy.address);
@@ -158,10 +160,40 @@ fn access_rules_apply_to_the_principal_of_the_login() {
 }
 
 #[test]
+fn reload_changes_the_rules_of_open_connections() {
+    let store = UserStore::new();
+    let own = topic(&broker(), "own", 1, 1);
+    let later = topic(&broker(), "later", 1, 1);
+    let first = rule("User:tester", &own);
+    let proxy = store.proxy(&format!("[cluster.access]\n{first}"));
+    let original = proxy.config_text();
+    let reload = |text: &str, more: &str| {
+        proxy.write_config(text, more);
+        proxy.get().reload().expect("reloaded").closing
+    };
+    let mut raw = Raw::connect(proxy.address);
+    assert_eq!(plain(&mut raw, PASSWORD).error_code, 0);
+    let topics = [own.as_str(), &later];
+    assert_eq!(topic_errors(&mut raw, &topics), [0, 29]);
+    assert_eq!(reload(&original, &rule("User:tester", &later)), 0);
+    assert_eq!(topic_errors(&mut raw, &topics), [0, 0]);
+    assert_eq!(reload(&original, ""), 0);
+    assert_eq!(topic_errors(&mut raw, &topics), [0, 29]);
+    // A connection that has logged in does not become one without a login, nor the reverse.
+    let (without, _) = original.split_once("[cluster.identity]").expect("a table");
+    assert_eq!(reload(without, ""), 1);
+    assert!(raw.until_closed().is_empty());
+    let mut open = Raw::connect(proxy.address);
+    assert_eq!(topic_errors(&mut open, &topics), [0, 0]);
+    assert_eq!(reload(&original, ""), 1);
+    assert!(open.until_closed().is_empty());
+}
+
+#[test]
 fn aiokafka_logs_in_with_scram() {
     let store = UserStore::new();
     let proxy = store.proxy("");
-    let topic = topic(&shared().lab.bootstrap(), "login", 2, 1);
+    let topic = topic(&broker(), "login", 2, 1);
     let client_config = serde_json::json!({
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "SCRAM-SHA-256",
@@ -217,7 +249,7 @@ fn java_client_repeats_its_login_under_load() {
 fn librdkafka_repeats_its_login_under_load() {
     let store = UserStore::new();
     let proxy = store.proxy("session_ms = 2000");
-    let topic = topic(&shared().lab.bootstrap(), "login", 1, 1);
+    let topic = topic(&broker(), "login", 1, 1);
     let producer: BaseProducer = secured_client(&proxy, "PLAIN").create().expect("valid");
     let mut count = 0;
     await_that("five logins", || {

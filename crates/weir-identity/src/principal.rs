@@ -1,8 +1,6 @@
 //! Principals of Kafka connections: who a connection belongs to, for rules, metrics and the audit
 //! log.
 
-mod mapping;
-
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -10,8 +8,6 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::claims::Claims;
-
-pub use mapping::{MappingError, SubjectMapping};
 
 /// Longest name of a principal, in bytes.
 pub const PRINCIPAL_BYTES_MAX: usize = 1_024;
