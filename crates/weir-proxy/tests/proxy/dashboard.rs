@@ -98,10 +98,10 @@ fn page_is_public_and_data_needs_token() {
     }
     // Orchestrators ask without a token.
     for (path, status) in [("/health/live", 200), ("/health/ready", 503)] {
-        let answer = proxy.page(path);
+        let response = proxy.page(path);
         assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{answer}"
+            response.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{response}"
         );
     }
     let address = proxy.get().admin_address();
