@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_proxy::filter::fuzz::produce(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_filters::fuzz::produce(data));

@@ -1,46 +1,15 @@
 //! Counters and current values, each with its metric (docs/metrics.md). A loop publishes its own
 //! once per iteration; a scrape sums them.
 
-use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_net::admin::MetricKind;
-
-/// Name (a counter's name gets the suffix `_total`), kind and help text of a metric.
-pub(crate) type MetricRow = (&'static str, MetricKind, &'static str);
-
-/// Defines a struct of numbers, with the metric of each field.
-macro_rules! counters {
-    ($(#[$meta:meta])* $name:ident
-     $($field:ident $metric:literal $kind:ident $help:literal)*) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        pub(crate) struct $name {
-            $(pub(crate) $field: u64,)*
-        }
-
-        impl $name {
-            pub(crate) const METRICS: &[MetricRow] =
-                &[$(($metric, MetricKind::$kind, $help)),*];
-
-            /// Returns the values in the order of their metrics.
-            #[inline]
-            pub(crate) fn values(&self) -> [u64; Self::METRICS.len()] {
-                [$(self.$field),*]
-            }
-        }
-
-        impl AddAssign for $name {
-            fn add_assign(&mut self, more: Self) {
-                $(self.$field += more.$field;)*
-            }
-        }
-    };
-}
+use weir_filters::FilterCounts;
+use weir_net::admin::MetricRow;
+use weir_net::counters;
 
 counters! {
     /// Values of one event loop.
-    LoopCounters
+    pub(crate) struct LoopCounters
     connections "weir_proxy_connections" Gauge "Open client connections."
     broker_connections "weir_proxy_broker_connections" Gauge "Open connections to brokers."
     accepted "weir_proxy_connections_accepted" Counter "Client connections accepted."
@@ -79,27 +48,8 @@ counters! {
 }
 
 counters! {
-    /// Counters of filter work.
-    FilterCounts
-    batches "weir_proxy_filter_batches" Counter "Record batches that filters read."
-    batches_edited "weir_proxy_filter_batches_edited" Counter "Of these, changed in place."
-    batches_rebuilt "weir_proxy_filter_batches_rebuilt" Counter "Of these, rebuilt."
-    records "weir_proxy_filter_records" Counter "Records that filters read."
-    values_undecodable "weir_proxy_filter_undecodable_values" Counter
-        "Values that a filter could not decode."
-    partitions_rejected "weir_proxy_filter_rejected_partitions" Counter
-        "Partitions of produce requests that filters rejected."
-    partitions_withheld "weir_proxy_filter_withheld_partitions" Counter
-        "Partitions of fetch responses withheld because they could not be decoded."
-    partitions_cut "weir_proxy_filter_cut" Counter
-        "Partitions of fetch responses that end early; the consumer fetches the rest next."
-    limited "weir_proxy_filter_limited" Counter
-        "Partitions rejected, withheld or cut because a limit on filter work was reached."
-}
-
-counters! {
     /// Values of the whole proxy.
-    ProxyValues
+    pub(crate) struct ProxyValues
     generation "weir_proxy_generation" Gauge
         "Number of the configuration in use: 1 at startup, each reload adds 1."
     clusters_ready "weir_proxy_clusters_ready" Gauge "Clusters that responded to the last probe."
@@ -114,7 +64,7 @@ counters! {
 
 counters! {
     /// Values of certificate files.
-    TlsValues
+    pub(crate) struct TlsValues
     reloads "weir_proxy_tls_reloads" Counter "Reloads of the files of a tls or upstream_tls table."
     failures "weir_proxy_tls_reload_failures" Counter
         "Failed reloads; the previous certificates stayed in use."

@@ -15,10 +15,6 @@ mod counters;
 mod dashboard;
 mod data;
 pub mod error;
-#[cfg(not(fuzzing))]
-mod filter;
-#[cfg(fuzzing)]
-pub mod filter;
 mod health;
 mod login;
 mod metrics;

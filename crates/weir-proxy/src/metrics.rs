@@ -11,12 +11,12 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use weir_net::admin::{MetricKind, ProcessMetrics, put_metric};
+use weir_net::admin::{MetricKind, MetricRow, ProcessMetrics, put_metric};
 use weir_net::otlp::OtlpCounters;
 use weir_net::watchdog::Vitals;
 
 use crate::certificates::CertificateFiles;
-use crate::counters::{LoopMetrics, MetricRow, ProxyValues, TlsValues};
+use crate::counters::{LoopMetrics, ProxyValues, TlsValues};
 use crate::data::{CurrentGeneration, LoopShared};
 use crate::reload::ReloadCounts;
 use crate::versions;

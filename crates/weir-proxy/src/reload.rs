@@ -30,9 +30,9 @@ use crate::data::{
     CurrentGeneration, FilterPool, Generation, ListenerTarget, LoginPool, LoopEvent, LoopShared,
 };
 use crate::error::ProxyError;
-use crate::filter::Direction;
 use crate::probe::HealthProbe;
 use crate::virtual_cluster::VirtualCluster;
+use weir_filters::Direction;
 
 /// Maximum wait for a full event-loop inbox, and for a loop's reply.
 const LOOP_TIMEOUT: Duration = Duration::from_secs(5);

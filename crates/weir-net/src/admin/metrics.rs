@@ -43,6 +43,40 @@ impl MetricKind {
     }
 }
 
+/// Name (a counter's name gets the suffix `_total`), kind and help text of a metric.
+pub type MetricRow = (&'static str, MetricKind, &'static str);
+
+/// Defines a struct of numbers, with the metric of each field.
+#[macro_export]
+macro_rules! counters {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident
+     $($field:ident $metric:literal $kind:ident $help:literal)*) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        $vis struct $name {
+            $(#[doc = $help] $vis $field: u64,)*
+        }
+
+        impl $name {
+            /// The metrics of the fields, in their order.
+            $vis const METRICS: &[$crate::admin::MetricRow] =
+                &[$(($metric, $crate::admin::MetricKind::$kind, $help)),*];
+
+            /// Returns the values in the order of their metrics.
+            #[inline]
+            $vis fn values(&self) -> [u64; Self::METRICS.len()] {
+                [$(self.$field),*]
+            }
+        }
+
+        impl std::ops::AddAssign for $name {
+            fn add_assign(&mut self, more: Self) {
+                $(self.$field += more.$field;)*
+            }
+        }
+    };
+}
+
 /// Writes a metric without labels.
 pub fn put_metric(
     encoder: &mut DescriptorEncoder<'_>,

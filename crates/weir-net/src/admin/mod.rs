@@ -14,7 +14,7 @@ mod token;
 
 pub use api::{ApiCall, LineStream};
 pub use config::{AdminConfig, AdminConfigError, AdminTable};
-pub use metrics::{MetricKind, ProcessMetrics, json_page, put_metric};
+pub use metrics::{MetricKind, MetricRow, ProcessMetrics, json_page, put_metric};
 pub use token::SessionsToken;
 
 use std::collections::VecDeque;

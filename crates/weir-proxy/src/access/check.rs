@@ -8,7 +8,7 @@ use super::mirror::{Element, element_definition, elements, mirrored};
 use super::pending::PendingAccess;
 use super::session::AccessSession;
 use super::table::{ApiAccess, ItemCheck, UNKNOWN_TOPIC_ID, WholeCheck};
-use crate::filter::TopicNames;
+use weir_filters::TopicNames;
 
 /// Result of the check of a request.
 #[derive(Debug)]

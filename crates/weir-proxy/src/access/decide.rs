@@ -11,7 +11,7 @@ use super::pending::PendingAccess;
 use super::session::AccessSession;
 use super::special;
 use super::table::{ApiAccess, ItemCheck, message as error_text};
-use crate::filter::TopicNames;
+use weir_filters::TopicNames;
 
 /// The decision about a request.
 #[derive(Debug)]

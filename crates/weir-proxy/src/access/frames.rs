@@ -12,8 +12,8 @@ use super::pending::PendingAccess;
 use super::response;
 use super::rules::AccessRules;
 use super::session::AccessSession;
-use crate::filter::TopicNames;
 use crate::versions::{self, PRODUCE};
+use weir_filters::TopicNames;
 use weir_identity::Principal;
 
 /// The rights of a connection under the current rules.

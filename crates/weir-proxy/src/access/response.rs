@@ -9,7 +9,7 @@ use super::pending::PendingAccess;
 use super::session::AccessSession;
 use super::shown;
 use super::table::{OperationBits, ShownItems};
-use crate::filter::TopicNames;
+use weir_filters::TopicNames;
 
 /// Returns the changed body of a response.
 pub(super) fn apply(

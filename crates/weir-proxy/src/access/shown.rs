@@ -9,7 +9,7 @@ use super::mirror::{element_definition, retain, text};
 use super::pending::PendingAccess;
 use super::session::AccessSession;
 use super::table::TOPIC_DENIED;
-use crate::filter::TopicNames;
+use weir_filters::TopicNames;
 
 /// Removes what the client may not see, and adds errors inside of other elements.
 pub(super) fn edit(

@@ -9,7 +9,7 @@ use weir_wire::topic_ids::METADATA_VERSION;
 use super::session::AccessSession;
 use super::table::{FETCH_SESSION_NOT_FOUND, SHARE_SESSION_NOT_FOUND};
 use super::*;
-use crate::filter::TopicNames;
+use weir_filters::TopicNames;
 
 const RULES: &str = "
     [[rule]]

@@ -14,9 +14,9 @@ use weir_net::watchdog::WatchdogConfig;
 use super::address::{BrokerPorts, HostPort};
 use super::origin::ConfigOrigin;
 use crate::access::AccessRules;
-use crate::filter::{FilterChain, FilterLimits};
 use crate::login::ClusterLogins;
 use crate::versions::{SupportedVersions, is_of_broker_logins};
+use weir_filters::{FilterChain, FilterLimits};
 
 /// A checked configuration.
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use super::tls::UpstreamTls;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::access::AccessConfig;
 use crate::error::ProxyError;
-use crate::filter::{FilterChain, FilterConfig};
 use crate::login::RawIdentity;
+use weir_filters::{FilterChain, FilterConfig};
 
 /// `proxy.toml` as written.
 #[derive(Debug, Deserialize)]

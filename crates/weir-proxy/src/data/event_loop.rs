@@ -26,11 +26,11 @@ use super::pipe::PipePool;
 use crate::address_cache::AddressCache;
 use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
-use crate::counters::{FilterCounts, LoopCounters, LoopMetrics};
-use crate::filter::FilterBuffers;
+use crate::counters::{LoopCounters, LoopMetrics};
 use crate::login::LoginGate;
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{Segments, StreamError};
+use weir_filters::{FilterBuffers, FilterCounts};
 
 const INBOX_MAX: usize = 1024;
 /// Interval between updates of the buffered-bytes gauge, in milliseconds.

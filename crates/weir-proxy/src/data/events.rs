@@ -7,9 +7,8 @@ use weir_wire::WireError;
 
 use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
-use crate::counters::FilterCounts;
-use crate::filter::{Direction, FilterResult};
 use crate::wire::ProduceHeader;
+use weir_filters::{Direction, FilterCounts, FilterResult};
 
 /// The broker that the connections of a listener go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -18,10 +18,10 @@ use weir_net::{MailboxSender, PostError};
 use weir_wire::WireError;
 
 use super::events::{Finished, LoopEvent, PairId};
-use crate::filter::{
+use crate::wire::Unfinished;
+use weir_filters::{
     Direction, FilterBuffers, FilterChain, FilterLimits, FrameOutput, WorkMeter, WorkProgress,
 };
-use crate::wire::Unfinished;
 
 /// The filter threads and the frames queued for them, at most two per connection.
 #[derive(Debug)]

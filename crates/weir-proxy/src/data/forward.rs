@@ -9,8 +9,8 @@ use super::iteration::{READ_BYTES, read_bytes_for};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::{ConnectionPair, Endpoint, Upstream, WaitReason};
 use super::splice::SPLICE_BYTES_MIN;
-use crate::filter::Direction;
 use crate::wire::{FilterStage, RequestContext, ResponseContext};
+use weir_filters::Direction;
 
 /// Number of reads that stay smaller after a peer did not accept all bytes.
 const READ_BACKOFF: u8 = 32;

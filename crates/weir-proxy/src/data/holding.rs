@@ -9,8 +9,8 @@ use super::filter_pool::{Cancel, Task};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::memory::Claim;
 use super::pair::{ConnectionPair, SlowFrame, WaitReason};
-use crate::filter::{Direction, FrameOutput};
 use crate::wire::{DelayedFrame, StreamError};
+use weir_filters::{Direction, FrameOutput};
 
 impl LoopState {
     pub(super) fn delay(

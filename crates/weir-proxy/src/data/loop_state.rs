@@ -17,10 +17,10 @@ use super::pair::ConnectionPair;
 use super::pipe::PipePool;
 use crate::address_cache::AddressCache;
 use crate::cluster_id::ClusterId;
-use crate::counters::{FilterCounts, LoopCounters};
-use crate::filter::FilterBuffers;
+use crate::counters::LoopCounters;
 use crate::resolve::ResolveRequest;
 use crate::wire::{Segments, StreamError};
+use weir_filters::{FilterBuffers, FilterCounts};
 
 /// The state that all loops share.
 #[derive(Debug)]

@@ -14,10 +14,10 @@ use super::pipe::SplicePipe;
 use super::{ListenerTarget, PairId};
 use crate::access::{Access, AccessState};
 use crate::config::{ClusterConfig, HostPort};
-use crate::filter::Direction;
 use crate::login::LoginGate;
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream, Unfinished};
+use weir_filters::Direction;
 
 #[derive(Debug)]
 pub(super) struct Endpoint {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_net::watchdog::WatchdogConfig;
 
 use crate::config::ProxyConfig;
-use crate::filter::FilterLimits;
+use weir_filters::FilterLimits;
 
 /// The values at startup of all settings that a reload cannot change.
 #[derive(PartialEq)]

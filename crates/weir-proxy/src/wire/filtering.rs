@@ -9,11 +9,11 @@ use super::headers::{request_body_at, response_body_at};
 use super::in_flight::{InFlightRequest, ResponseSource};
 use super::rights::framed;
 use crate::access::PendingAccess;
-use crate::filter::{
+use crate::versions::{FETCH, PRODUCE, flexible};
+use weir_filters::{
     Direction, FilterBuffers, FilterChain, FilterResult, FilterWork, FrameOutput,
     RejectedPartitions,
 };
-use crate::versions::{FETCH, PRODUCE, flexible};
 
 #[derive(Debug)]
 pub(crate) struct FilterStage<'a> {

@@ -7,12 +7,12 @@ use super::{
     ResponseContext, ResponseSource, ResponseStream, SIZE_BYTES, Segments, StreamError,
 };
 use crate::config::{HostPort, ProxyLimits};
-use crate::filter::{FilterBuffers, FilterChain, FilterConfig};
 use crate::versions::{
     API_VERSIONS, DESCRIBE_CLUSTER, DESCRIBE_QUORUM, FETCH, FIND_COORDINATOR, METADATA, PRODUCE,
     SHARE_ACKNOWLEDGE, SHARE_FETCH, SupportedVersions,
 };
 use crate::wire::in_flight::InFlightRequest;
+use weir_filters::{FilterBuffers, FilterChain, FilterConfig};
 
 /// Sends a response through the proxy without filters. The first bytes select the API, its version,
 /// and the size of the pieces in which it arrives.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::access::PendingAccess;
 use crate::api_counters::LoopApis;
-use crate::filter::RejectedPartitions;
 use crate::request_traces::RequestTrace;
 use crate::versions::SASL_HANDSHAKE;
+use weir_filters::RejectedPartitions;
 
 #[derive(Debug)]
 pub(crate) struct InFlightRequest {

@@ -14,8 +14,8 @@ use super::sasl::SaslState;
 use super::segments::Segments;
 use super::{StreamError, api_versions, frame_total, login};
 use crate::access::PendingAccess;
-use crate::filter::Direction;
 use crate::versions::{self, API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE};
+use weir_filters::Direction;
 
 #[derive(Debug, Default)]
 pub(crate) struct RequestStream {

@@ -16,8 +16,8 @@ use super::segments::Segments;
 use super::{SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
 use crate::access::Access;
 use crate::config::ProxyLimits;
-use crate::filter::Direction;
 use crate::versions::{API_VERSIONS, FETCH, METADATA, SupportedVersions};
+use weir_filters::Direction;
 
 pub(crate) struct ResponseContext<'a> {
     pub(crate) supported: &'a SupportedVersions,

@@ -2,9 +2,9 @@ use super::super::filtering::FilterStage;
 use super::super::in_flight::InFlightRequests;
 use super::*;
 use crate::config::ProxyLimits;
-use crate::filter::{FilterBuffers, FilterChain};
 use crate::versions::SupportedVersions;
 use proptest::prelude::*;
+use weir_filters::{FilterBuffers, FilterChain};
 
 fn limits() -> ProxyLimits {
     ProxyLimits {

@@ -1,9 +1,9 @@
 use super::*;
-use crate::filter::{FilterBuffers, FilterChain};
 use crate::versions::METADATA;
 use crate::wire::addresses::tests::TestAddressMapper;
 use crate::wire::fetch_walk::tests as fetch;
 use proptest::prelude::*;
+use weir_filters::{FilterBuffers, FilterChain};
 
 fn limits() -> ProxyLimits {
     ProxyLimits {

@@ -10,8 +10,8 @@ use weir_wire::records::{
 
 use super::frames::{HEAD, Partitions, fetched, produced, request, responses, values};
 use super::*;
-use crate::filter::work::{FilterWork, WorkProgress};
-use crate::filter::{Direction, FrameOutput, WorkMeter};
+use crate::work::{FilterWork, WorkProgress};
+use crate::{Direction, FrameOutput, WorkMeter};
 
 const CODECS: [Codec; 4] = [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
 const LOWER: &str =

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection};
+use crate::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection};
 
 /// Requirements on records; at least one is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Require {
+pub(crate) struct Require {
     /// Values must be valid JSON. Tombstones pass.
     #[serde(default)]
     json: bool,
@@ -20,7 +20,7 @@ pub(super) struct Require {
 }
 
 impl Require {
-    pub(super) fn build(self) -> BuildResult {
+    pub(crate) fn build(self) -> BuildResult {
         if self.headers.iter().any(String::is_empty) {
             return Err(InvalidKey("headers", "\"\"".to_owned(), "name the header"));
         }

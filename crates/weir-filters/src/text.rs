@@ -1,9 +1,9 @@
 //! The filters `lower-case` and `upper-case` convert UTF-8 values, independent of any language.
 
-use super::{Filter, RecordEdit, RecordRejection};
+use crate::{Filter, RecordEdit, RecordRejection};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Case {
+pub(crate) enum Case {
     LowerCase,
     UpperCase,
 }

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::frames::{HEAD, LOWER, batch, body, framed, values};
 use super::*;
-use crate::filter::FrameOutput;
-use crate::filter::topic_names::tests::metadata;
+use crate::FrameOutput;
+use crate::topic_names::tests::metadata;
 
 const LOW: u128 = 0x10;
 const OTHER: u128 = 0x20;

@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::batch::{self, BatchOutcome, BatchRejection};
 use super::{Filter, FilterBuffers, FilterChain, FilterConfig, FilterError, FilterLimits};
-use crate::counters::FilterCounts;
+use crate::FilterCounts;
 
 const ALL: [Compression; 5] = [
     Compression::None,

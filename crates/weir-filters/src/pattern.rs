@@ -2,13 +2,13 @@
 
 /// A topic name, or a pattern for several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TopicPattern(pub(super) String);
+pub(crate) struct TopicPattern(pub(crate) String);
 
 impl TopicPattern {
     /// Returns `true` if the topic matches. Internal topics, which start with two underscores,
     /// match only patterns that start the same way, so that `*` does not change internal records of
     /// brokers.
-    pub(super) fn matches(&self, topic: &str) -> bool {
+    pub(crate) fn matches(&self, topic: &str) -> bool {
         if topic.starts_with(INTERNAL) && !self.0.starts_with(INTERNAL) {
             return false;
         }

@@ -2,10 +2,10 @@
 
 use weir_wire::WireError;
 
-use super::Direction;
-use super::buffers::FilterBuffers;
-use super::chain::FilterChain;
-use super::work::{FilterResult, FilterWork, WorkProgress};
+use crate::Direction;
+use crate::buffers::FilterBuffers;
+use crate::chain::FilterChain;
+use crate::work::{FilterResult, FilterWork, WorkProgress};
 
 impl FilterChain {
     /// Filters a frame if that costs an event loop little. Otherwise returns the remaining work for
@@ -13,7 +13,7 @@ impl FilterChain {
     ///
     /// # Errors
     /// [`WireError`] if the frame does not match its version.
-    pub(crate) fn at_once(
+    pub fn at_once(
         &self,
         direction: Direction,
         frame: &mut [u8],
@@ -47,7 +47,7 @@ impl FilterChain {
     ///
     /// # Errors
     /// [`WireError`] if the frame is not a produce request.
-    pub(crate) fn produce(
+    pub fn produce(
         &self,
         frame: &mut [u8],
         body_at: usize,
@@ -62,7 +62,7 @@ impl FilterChain {
     ///
     /// # Errors
     /// [`WireError`] if the frame is not a fetch response.
-    pub(crate) fn fetch(
+    pub fn fetch(
         &self,
         frame: &mut [u8],
         body_at: usize,
@@ -82,7 +82,7 @@ impl FilterChain {
     ) -> Result<FilterResult, WireError> {
         let mut work = FilterWork::new(direction, body_at, version)?;
         work.borrow_from(buffers);
-        buffers.allow(super::buffers::WorkMeter::unlimited());
+        buffers.allow(crate::buffers::WorkMeter::unlimited());
         while work.advance(self, frame, buffers)? == WorkProgress::Paused {}
         Ok(work.finish(frame, buffers))
     }

@@ -4,35 +4,35 @@ use std::ops::Range;
 
 use weir_wire::records::RecordLayout;
 
-use super::headers::{self, Malformed};
+use crate::headers::{self, Malformed};
 
 /// The changes of filters. Ranges refer to the replacement buffer.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     /// The batch was edited in place.
-    pub(super) edited: bool,
-    pub(super) value: Option<Range<usize>>,
-    pub(super) headers: Option<Range<usize>>,
+    pub(crate) edited: bool,
+    pub(crate) value: Option<Range<usize>>,
+    pub(crate) headers: Option<Range<usize>>,
 }
 
 /// New values and headers whose length differs from the replaced ones.
 #[derive(Debug, Default)]
-pub(super) struct ReplacementBuffer {
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct ReplacementBuffer {
+    pub(crate) bytes: Vec<u8>,
     /// Value or header list being written.
-    pub(super) fresh: Vec<u8>,
-    pub(super) undecodable: u64,
+    pub(crate) fresh: Vec<u8>,
+    pub(crate) undecodable: u64,
 }
 
 impl ReplacementBuffer {
-    pub(super) fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+    pub(crate) fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         start..self.bytes.len()
     }
 }
 
-/// A record that filters read and change within the limits of [`Filter`](super::Filter).
+/// A record that filters read and change within the limits of [`Filter`](crate::Filter).
 #[derive(Debug)]
 pub(crate) struct RecordEdit<'a> {
     payload: &'a mut [u8],
@@ -42,7 +42,7 @@ pub(crate) struct RecordEdit<'a> {
 }
 
 impl<'a> RecordEdit<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         payload: &'a mut [u8],
         layout: &'a RecordLayout,
         replacements: &'a mut ReplacementBuffer,
@@ -55,7 +55,7 @@ impl<'a> RecordEdit<'a> {
         }
     }
 
-    pub(super) fn finish(self) -> Changes {
+    pub(crate) fn finish(self) -> Changes {
         self.changes
     }
 
@@ -108,13 +108,13 @@ impl<'a> RecordEdit<'a> {
     }
 
     /// Returns `true` if there is a header with this name.
-    pub(super) fn has_header(&self, name: &str) -> Result<bool, Malformed> {
+    pub(crate) fn has_header(&self, name: &str) -> Result<bool, Malformed> {
         headers::has(self.headers(), name)
     }
 
     /// Calls `write` to append new headers, beginning with their count; it returns `true` if they
     /// replace the old ones.
-    pub(super) fn rewrite_headers(
+    pub(crate) fn rewrite_headers(
         &mut self,
         write: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<bool, Malformed>,
     ) -> Result<(), Malformed> {
@@ -136,7 +136,7 @@ impl<'a> RecordEdit<'a> {
     }
 
     /// Counts a value that a filter could not decode and left unchanged.
-    pub(super) fn count_undecodable(&mut self) {
+    pub(crate) fn count_undecodable(&mut self) {
         self.replacements.undecodable += 1;
     }
 }

@@ -3,11 +3,11 @@
 use weir_wire::reader::WireReader;
 use weir_wire::records::{put_varint, put_varint_bytes};
 
-use super::RecordRejection;
+use crate::rejection::RecordRejection;
 
 /// Error for headers that cannot be decoded. The record is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 impl From<Malformed> for RecordRejection {
     fn from(_: Malformed) -> Self {
@@ -37,14 +37,14 @@ fn each<'a>(bytes: &'a [u8], mut visit: impl FnMut(Header<'a>)) -> Result<(), Ma
 }
 
 /// Returns `true` if there is a header named `name`.
-pub(super) fn has(bytes: &[u8], name: &str) -> Result<bool, Malformed> {
+pub(crate) fn has(bytes: &[u8], name: &str) -> Result<bool, Malformed> {
     let mut found = false;
     each(bytes, |(other, _)| found |= other == name.as_bytes())?;
     Ok(found)
 }
 
 /// Appends all headers except those named `name`. Returns `true` if there were any.
-pub(super) fn without(bytes: &[u8], name: &str, out: &mut Vec<u8>) -> Result<bool, Malformed> {
+pub(crate) fn without(bytes: &[u8], name: &str, out: &mut Vec<u8>) -> Result<bool, Malformed> {
     let others = count(bytes, |(other, _)| other != name.as_bytes())?;
     let all = count(bytes, |_| true)?;
     put_varint(out, others);
@@ -53,7 +53,7 @@ pub(super) fn without(bytes: &[u8], name: &str, out: &mut Vec<u8>) -> Result<boo
 }
 
 /// Appends all other headers and then one named `name`. Returns `true` if that changed the headers.
-pub(super) fn with(
+pub(crate) fn with(
     bytes: &[u8],
     name: &str,
     value: &[u8],

@@ -14,14 +14,15 @@ use weir_wire::layout::{
 };
 use weir_wire::records::{FirstBatch, first_batch};
 
-use super::batch::{self, BatchOutcome, BatchRejection, TOO_SLOW};
-use super::buffers::{FilterBuffers, FilterLimits};
-use super::chain::FilterChain;
-use super::rejected::RejectedPartitions;
-use super::{Direction, Filter};
+use crate::batch::{self, BatchOutcome, BatchRejection, TOO_SLOW};
+use crate::buffers::{FilterBuffers, FilterLimits};
+use crate::chain::FilterChain;
+use crate::rejected::RejectedPartitions;
+use crate::{Direction, Filter};
 
+/// The filter work for one frame.
 #[derive(Debug)]
-pub(crate) struct FilterWork {
+pub struct FilterWork {
     direction: Direction,
     version: i16,
     body_at: usize,
@@ -68,27 +69,32 @@ struct FilterCosts {
     cpu: Duration,
 }
 
+/// State of the work after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WorkProgress {
+pub enum WorkProgress {
+    /// All batches are filtered.
     Done,
+    /// The meter is used up. The work may continue in any thread.
     Paused,
 }
 
 /// The result of filtering a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FilterResult {
-    pub(crate) output: FrameOutput,
+pub struct FilterResult {
+    /// Where the frame is now.
+    pub output: FrameOutput,
     /// Delay of the frame and everything after it.
-    pub(crate) delay: Duration,
+    pub delay: Duration,
     /// Partitions that are not forwarded and whose producer expects a response.
-    pub(crate) rejected: Option<RejectedPartitions>,
+    pub rejected: Option<RejectedPartitions>,
 }
 
+/// The frame after filtering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FrameOutput {
+pub enum FrameOutput {
     /// The frame, possibly edited in place.
     InPlace,
-    /// The frame in [`FilterBuffers::frame`](super::FilterBuffers::frame).
+    /// The frame in [`FilterBuffers::frame`](crate::FilterBuffers::frame).
     Rebuilt,
     /// Nothing: no partition is left.
     Nothing,
@@ -96,7 +102,7 @@ pub(crate) enum FrameOutput {
 
 impl FilterWork {
     /// Creates the work for a frame whose body starts at `body_at`.
-    pub(super) fn new(
+    pub(crate) fn new(
         direction: Direction,
         body_at: usize,
         version: i16,
@@ -130,22 +136,24 @@ impl FilterWork {
     }
 
     /// Takes memory from the thread's buffers. [`Self::finish`] returns it.
-    pub(super) fn borrow_from(&mut self, buffers: &mut FilterBuffers) {
+    pub(crate) fn borrow_from(&mut self, buffers: &mut FilterBuffers) {
         buffers.tidy();
         self.layout = std::mem::take(&mut buffers.layout);
         self.edits = std::mem::take(&mut buffers.edits);
     }
 
-    pub(crate) fn cpu_left(&self, limits: &FilterLimits) -> Duration {
+    /// Returns the CPU time that the frame may still use.
+    pub fn cpu_left(&self, limits: &FilterLimits) -> Duration {
         limits.frame_cpu.saturating_sub(self.spent.cpu)
     }
 
-    pub(crate) fn count_cpu(&mut self, time: Duration) {
+    /// Adds CPU time that the frame has used.
+    pub fn count_cpu(&mut self, time: Duration) {
         self.spent.cpu += time;
     }
 
     /// Continues as long as the meter in `buffers` allows.
-    pub(crate) fn advance(
+    pub fn advance(
         &mut self,
         filters: &FilterChain,
         frame: &mut [u8],
@@ -207,7 +215,7 @@ impl FilterWork {
     }
 
     /// Assembles the frame, in `buffers` if it must be rebuilt.
-    pub(crate) fn finish(mut self, frame: &[u8], buffers: &mut FilterBuffers) -> FilterResult {
+    pub fn finish(mut self, frame: &[u8], buffers: &mut FilterBuffers) -> FilterResult {
         let is_rejected = !self.rejected.is_empty();
         if self.ends_session {
             self.edits.replace(self.body_at..frame.len(), |out| {

@@ -6,18 +6,20 @@ use weir_wire::byte_edits::ByteEdits;
 use weir_wire::layout::MessageLayout;
 use weir_wire::records::{BatchCompressor, DecompressBuffer};
 
-use super::record::{Changes, ReplacementBuffer};
-use crate::counters::FilterCounts;
+use crate::FilterCounts;
+use crate::record::{Changes, ReplacementBuffer};
 
 /// Limits on the filter work for one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FilterLimits {
+pub struct FilterLimits {
     /// Bytes to which one batch may decompress or grow.
-    pub(crate) batch_bytes: usize,
+    pub batch_bytes: usize,
     /// Bytes to which all batches of one frame may decompress or grow.
-    pub(crate) frame_bytes: usize,
-    pub(crate) frame_records: usize,
-    pub(crate) frame_cpu: Duration,
+    pub frame_bytes: usize,
+    /// Records of all batches of one frame.
+    pub frame_records: usize,
+    /// CPU time for one frame.
+    pub frame_cpu: Duration,
 }
 
 impl Default for FilterLimits {
@@ -33,18 +35,19 @@ impl Default for FilterLimits {
 
 /// The buffers of one thread, reused for every frame.
 #[derive(Debug)]
-pub(crate) struct FilterBuffers {
-    /// Layout and edits of the last finished [`FilterWork`](super::FilterWork), for reuse.
-    pub(super) layout: MessageLayout,
-    pub(super) edits: ByteEdits,
-    pub(super) frame: Vec<u8>,
-    pub(super) batch_buffers: BatchBuffers,
-    pub(super) counts: FilterCounts,
+pub struct FilterBuffers {
+    /// Layout and edits of the last finished [`FilterWork`](crate::FilterWork), for reuse.
+    pub(crate) layout: MessageLayout,
+    pub(crate) edits: ByteEdits,
+    pub(crate) frame: Vec<u8>,
+    pub(crate) batch_buffers: BatchBuffers,
+    pub(crate) counts: FilterCounts,
     iteration_units: u64,
 }
 
 impl FilterBuffers {
-    pub(crate) fn new(limits: FilterLimits) -> Self {
+    /// Creates empty buffers.
+    pub fn new(limits: FilterLimits) -> Self {
         Self {
             layout: MessageLayout::default(),
             edits: ByteEdits::default(),
@@ -64,47 +67,49 @@ impl FilterBuffers {
         }
     }
 
-    /// Returns the rebuilt frame after [`FrameOutput::Rebuilt`](super::FrameOutput::Rebuilt),
+    /// Returns the rebuilt frame after [`FrameOutput::Rebuilt`](crate::FrameOutput::Rebuilt),
     /// including its size.
     #[cfg(any(test, fuzzing))]
-    pub(crate) fn frame(&self) -> &[u8] {
+    pub fn frame(&self) -> &[u8] {
         &self.frame
     }
 
-    pub(crate) fn take_frame(&mut self) -> Vec<u8> {
+    /// Takes the rebuilt frame, including its size.
+    pub fn take_frame(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.frame)
     }
 
-    pub(crate) fn take_counts(&mut self) -> FilterCounts {
+    /// Takes the counts since the last call.
+    pub fn take_counts(&mut self) -> FilterCounts {
         self.counts.values_undecodable +=
             std::mem::take(&mut self.batch_buffers.replacements.undecodable);
         std::mem::take(&mut self.counts)
     }
 
     /// Starts a new iteration of an event loop and resets the work allowed in it.
-    pub(crate) fn begin_iteration(&mut self) {
+    pub fn begin_iteration(&mut self) {
         self.iteration_units = ITERATION_UNITS;
     }
 
     /// Allows as much work as an event loop may do at once.
-    pub(super) fn allow_at_once(&mut self) {
+    pub(crate) fn allow_at_once(&mut self) {
         let units = AT_ONCE_UNITS.min(self.iteration_units);
         self.batch_buffers.meter = WorkMeter::at_once(units);
     }
 
     /// Charges the work done at once to the iteration.
-    pub(super) fn count_at_once(&mut self) {
+    pub(crate) fn count_at_once(&mut self) {
         self.iteration_units -=
             AT_ONCE_UNITS.min(self.iteration_units) - self.batch_buffers.meter.units_left;
     }
 
     /// Allows work until `meter` stops it.
-    pub(crate) fn allow(&mut self, meter: WorkMeter) {
+    pub fn allow(&mut self, meter: WorkMeter) {
         self.batch_buffers.meter = meter;
     }
 
     /// Releases memory that only a large frame needed.
-    pub(crate) fn tidy(&mut self) {
+    pub fn tidy(&mut self) {
         self.edits.clear(RETAINED_BYTES);
         self.layout.shrink(RETAINED_ROWS);
         self.frame.clear();
@@ -123,9 +128,9 @@ impl Default for FilterBuffers {
 ///
 /// Units approximate time: one per byte, plus a fixed cost per record, batch, partition and topic.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct WorkMeter {
+pub struct WorkMeter {
     /// A batch that decompresses to more bytes is deferred.
-    pub(crate) batch_bytes: usize,
+    pub batch_bytes: usize,
     units_left: u64,
     /// Clock: CPU time of the thread in microseconds.
     cpu_us: fn() -> u64,
@@ -137,7 +142,7 @@ pub(crate) struct WorkMeter {
 }
 
 impl WorkMeter {
-    pub(super) fn unlimited() -> Self {
+    pub(crate) fn unlimited() -> Self {
         Self {
             batch_bytes: usize::MAX,
             units_left: u64::MAX,
@@ -157,12 +162,7 @@ impl WorkMeter {
     }
 
     /// Creates a meter for a filter thread. `left` is the remaining CPU time of the frame.
-    pub(crate) fn timed(
-        cpu_us: fn() -> u64,
-        batch_bytes: usize,
-        pause: Duration,
-        left: Duration,
-    ) -> Self {
+    pub fn timed(cpu_us: fn() -> u64, batch_bytes: usize, pause: Duration, left: Duration) -> Self {
         let (now_us, us) = (cpu_us(), |time: Duration| time.as_micros() as u64);
         Self {
             batch_bytes,
@@ -174,7 +174,7 @@ impl WorkMeter {
     }
 
     /// Takes units. Returns `false` if fewer are left.
-    pub(super) fn take(&mut self, units: u64) -> bool {
+    pub(crate) fn take(&mut self, units: u64) -> bool {
         let has = self.units_left >= units;
         if has && self.units_left < u64::MAX {
             self.units_left -= units;
@@ -183,20 +183,20 @@ impl WorkMeter {
     }
 
     /// Takes units for work that is already done.
-    pub(super) fn charge(&mut self, units: u64) {
+    pub(crate) fn charge(&mut self, units: u64) {
         if self.units_left < u64::MAX {
             self.units_left = self.units_left.saturating_sub(units);
         }
     }
 
     /// Returns `true` if the work must pause before the next batch.
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.units_left == 0 || (self.pause_at_us < u64::MAX && (self.cpu_us)() >= self.pause_at_us)
     }
 
     /// Returns `false` once the CPU time of the frame is used up. Reads the clock only every
     /// [`CALLS_PER_CLOCK_READ`] calls.
-    pub(super) fn may_proceed(&mut self) -> bool {
+    pub(crate) fn may_proceed(&mut self) -> bool {
         if self.stop_at_us == u64::MAX {
             return true;
         }
@@ -206,23 +206,23 @@ impl WorkMeter {
 }
 
 #[derive(Debug)]
-pub(super) struct BatchBuffers {
-    pub(super) scratch: DecompressBuffer,
-    pub(super) compressor: BatchCompressor,
-    pub(super) replacements: ReplacementBuffer,
+pub(crate) struct BatchBuffers {
+    pub(crate) scratch: DecompressBuffer,
+    pub(crate) compressor: BatchCompressor,
+    pub(crate) replacements: ReplacementBuffer,
     /// Records with changed lengths, by their index in the batch.
-    pub(super) rows: Vec<(usize, Changes)>,
+    pub(crate) rows: Vec<(usize, Changes)>,
     /// The decompressed records of the batch with these changes.
-    pub(super) plain: Vec<u8>,
-    pub(super) limits: FilterLimits,
-    pub(super) meter: WorkMeter,
+    pub(crate) plain: Vec<u8>,
+    pub(crate) limits: FilterLimits,
+    pub(crate) meter: WorkMeter,
     /// Size of the last batch's records when decompressed.
-    pub(super) decompressed_bytes: usize,
+    pub(crate) decompressed_bytes: usize,
 }
 
 impl BatchBuffers {
     #[cfg(test)]
-    pub(super) fn held_bytes(&mut self) -> usize {
+    pub(crate) fn held_bytes(&mut self) -> usize {
         let rows = self.rows.capacity() * size_of::<(usize, Changes)>();
         let replacements = self.replacements.bytes.capacity() + self.replacements.fresh.capacity();
         self.scratch.allocated_bytes() + self.plain.capacity() + replacements + rows

@@ -1,7 +1,7 @@
 //! Tests of the filter configuration and its errors.
 
 use super::*;
-use crate::filter::Direction;
+use crate::Direction;
 
 fn error(toml: &str) -> String {
     try_filters(toml).unwrap_err().to_string()

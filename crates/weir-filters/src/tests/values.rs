@@ -182,27 +182,21 @@ fn set_header_replaces_duplicates_and_keeps_order() {
     }
     let mut out = Vec::new();
     assert_eq!(
-        super::super::headers::with(&headers, "by", b"z", &mut out),
+        crate::headers::with(&headers, "by", b"z", &mut out),
         Ok(true)
     );
     assert_eq!(out, b"\x06\x02x\x022\x02y\x024\x04by\x02z");
     let again = out.clone();
     out.clear();
     assert_eq!(
-        super::super::headers::with(&again, "by", b"z", &mut out),
+        crate::headers::with(&again, "by", b"z", &mut out),
         Ok(false)
     );
     out.clear();
-    assert_eq!(
-        super::super::headers::without(&headers, "by", &mut out),
-        Ok(true)
-    );
+    assert_eq!(crate::headers::without(&headers, "by", &mut out), Ok(true));
     assert_eq!(out, b"\x04\x02x\x022\x02y\x024");
     out.clear();
-    assert_eq!(
-        super::super::headers::without(&headers, "z", &mut out),
-        Ok(false)
-    );
+    assert_eq!(crate::headers::without(&headers, "z", &mut out), Ok(false));
 }
 
 #[test]

@@ -5,24 +5,23 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::config::ScopedFilter;
-use super::{Direction, Filter, FilterConfig, FilterError, TopicNames};
-use crate::versions::{SHARE_ACKNOWLEDGE, SHARE_FETCH};
+use crate::config::ScopedFilter;
+use crate::{Direction, Filter, FilterConfig, FilterError, TopicNames};
 
 /// The filters of one cluster in configuration order. Each sees the output of the previous one, in
 /// both directions.
 #[derive(Debug, Default)]
-pub(crate) struct FilterChain {
+pub struct FilterChain {
     all: Vec<ScopedFilter>,
     /// The names by which filters select topics that frames contain by id.
-    pub(crate) names: Arc<TopicNames>,
+    pub names: Arc<TopicNames>,
 }
 
-pub(super) type TopicFilters<'a> = SmallVec<[&'a dyn Filter; 4]>;
+pub(crate) type TopicFilters<'a> = SmallVec<[&'a dyn Filter; 4]>;
 
 impl FilterChain {
     /// Creates the filters and checks their configuration.
-    pub(crate) fn new(configs: &[FilterConfig]) -> Result<Self, FilterError> {
+    pub fn new(configs: &[FilterConfig]) -> Result<Self, FilterError> {
         let all = configs.iter().map(FilterConfig::build);
         Ok(Self {
             all: all.collect::<Result<_, _>>()?,
@@ -30,19 +29,20 @@ impl FilterChain {
         })
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns `true` if there are no filters.
+    pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
     /// Returns `true` if a filter applies to this direction. If not, frames need not be buffered.
-    pub(crate) fn wants(&self, direction: Direction) -> bool {
+    pub fn wants(&self, direction: Direction) -> bool {
         self.all.iter().any(|filter| filter.is_on(direction))
     }
 
     /// Returns the highest supported version of an API; `Some(-1)`: none, `None`: any.
     ///
     /// Share groups would bypass fetch filters, so their APIs are not supported with such filters.
-    pub(crate) fn version_max(&self, api_key: i16) -> Option<i16> {
+    pub fn version_max(&self, api_key: i16) -> Option<i16> {
         match api_key {
             SHARE_GROUP_HEARTBEAT | SHARE_FETCH | SHARE_ACKNOWLEDGE
                 if self.wants(Direction::Fetch) =>
@@ -53,12 +53,13 @@ impl FilterChain {
         }
     }
 
-    pub(crate) fn describe(&self) -> Vec<String> {
+    /// Returns a text for each filter, in their order.
+    pub fn describe(&self) -> Vec<String> {
         self.all.iter().map(ScopedFilter::describe).collect()
     }
 
     /// Returns the filters for the records of a topic, and the delay of its frames.
-    pub(super) fn chain(&self, topic: &str, direction: Direction) -> (TopicFilters<'_>, Duration) {
+    pub(crate) fn chain(&self, topic: &str, direction: Direction) -> (TopicFilters<'_>, Duration) {
         let mut chain = TopicFilters::new();
         let mut delay = Duration::ZERO;
         for scoped in &self.all {
@@ -74,3 +75,5 @@ impl FilterChain {
 }
 
 const SHARE_GROUP_HEARTBEAT: i16 = 76;
+const SHARE_FETCH: i16 = 78;
+const SHARE_ACKNOWLEDGE: i16 = 79;

@@ -9,7 +9,7 @@ use kafka_protocol::messages::{FetchResponse, ProduceRequest, ProduceResponse, T
 use kafka_protocol::protocol::{Decodable, Encodable};
 
 use super::*;
-use crate::filter::{FrameOutput, fuzz};
+use crate::{FrameOutput, fuzz};
 
 /// A placeholder for size and request header.
 pub(super) const HEAD: &[u8] = b"\0\0\0\0head";
@@ -491,12 +491,12 @@ proptest! {
 }
 
 const PRODUCE_SEEDS: [&[u8]; 2] = [
-    include_bytes!("../../../../../fuzz/seeds/proxy_produce/1"),
-    include_bytes!("../../../../../fuzz/seeds/proxy_produce/2"),
+    include_bytes!("../../../../fuzz/seeds/proxy_produce/1"),
+    include_bytes!("../../../../fuzz/seeds/proxy_produce/2"),
 ];
 const FETCH_SEEDS: [&[u8]; 2] = [
-    include_bytes!("../../../../../fuzz/seeds/proxy_fetch/1"),
-    include_bytes!("../../../../../fuzz/seeds/proxy_fetch/2"),
+    include_bytes!("../../../../fuzz/seeds/proxy_fetch/1"),
+    include_bytes!("../../../../fuzz/seeds/proxy_fetch/2"),
 ];
 
 #[test]

@@ -3,17 +3,17 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::header_filters::{RemoveHeader, SetHeader};
-use super::mask::MaskConfig;
-use super::pattern::TopicPattern;
-use super::require::Require;
-use super::text::Case;
-use super::{Direction, Filter, FilterError, InvalidKey, delay::DelayConfig};
+use crate::header_filters::{RemoveHeader, SetHeader};
+use crate::mask::MaskConfig;
+use crate::pattern::TopicPattern;
+use crate::require::Require;
+use crate::text::Case;
+use crate::{Direction, Filter, FilterError, InvalidKey, delay::DelayConfig};
 
 /// One filter as written.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Table")]
-pub(crate) struct FilterConfig {
+pub struct FilterConfig {
     name: String,
     /// Topic names; `*` matches any characters. Default: all topics.
     topics: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct FilterConfig {
 
 /// The keys of a filter that depend on its `type`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum FilterKind {
     LowerCase(NoKeys),
@@ -37,7 +37,7 @@ enum FilterKind {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct NoKeys {}
 
@@ -59,23 +59,23 @@ impl TryFrom<Table> for FilterConfig {
 
 /// A filter with its topics and directions.
 #[derive(Debug)]
-pub(super) struct ScopedFilter {
+pub(crate) struct ScopedFilter {
     name: String,
-    pub(super) filter: Box<dyn Filter>,
+    pub(crate) filter: Box<dyn Filter>,
     topics: Vec<TopicPattern>,
     on: Vec<Direction>,
 }
 
 impl ScopedFilter {
-    pub(super) fn is_on(&self, direction: Direction) -> bool {
+    pub(crate) fn is_on(&self, direction: Direction) -> bool {
         self.on.contains(&direction)
     }
 
-    pub(super) fn takes(&self, topic: &str, direction: Direction) -> bool {
+    pub(crate) fn takes(&self, topic: &str, direction: Direction) -> bool {
         self.is_on(direction) && self.topics.iter().any(|pattern| pattern.matches(topic))
     }
 
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let on: Vec<_> = self.on.iter().map(|direction| direction.name()).collect();
         let topics: Vec<_> = self.topics.iter().map(|pattern| &*pattern.0).collect();
         let (on, topics) = (on.join(" and "), topics.join(", "));
@@ -84,7 +84,7 @@ impl ScopedFilter {
 }
 
 impl FilterConfig {
-    pub(super) fn build(&self) -> Result<ScopedFilter, FilterError> {
+    pub(crate) fn build(&self) -> Result<ScopedFilter, FilterError> {
         let invalid = |key, value: &str, remedy| FilterError {
             filter: self.name.clone(),
             key,
@@ -124,7 +124,7 @@ impl FilterConfig {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "schema")]
 impl schemars::JsonSchema for FilterConfig {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Filter".into()

@@ -6,12 +6,9 @@ mod batch;
 mod buffers;
 mod chain;
 mod config;
+mod counters;
 mod delay;
 #[cfg(any(test, fuzzing))]
-#[cfg_attr(
-    not(fuzzing),
-    expect(unreachable_pub, reason = "reachable for fuzz targets only")
-)]
 pub mod fuzz;
 mod header_filters;
 mod headers;
@@ -19,26 +16,28 @@ mod mask;
 mod pattern;
 mod record;
 mod rejected;
+mod rejection;
 mod require;
 mod run;
 mod text;
 mod topic_names;
 mod work;
 
-use std::borrow::Cow;
 use std::fmt::Debug;
 use std::time::Duration;
 
 use serde::Deserialize;
 use thiserror::Error;
 
-pub(crate) use buffers::{FilterBuffers, FilterLimits, WorkMeter};
-pub(crate) use chain::FilterChain;
-pub(crate) use config::FilterConfig;
-pub(crate) use record::RecordEdit;
-pub(crate) use rejected::RejectedPartitions;
-pub(crate) use topic_names::TopicNames;
-pub(crate) use work::{FilterResult, FilterWork, FrameOutput, WorkProgress};
+pub use buffers::{FilterBuffers, FilterLimits, WorkMeter};
+pub use chain::FilterChain;
+pub use config::FilterConfig;
+pub use counters::FilterCounts;
+use record::RecordEdit;
+pub use rejected::RejectedPartitions;
+use rejection::RecordRejection;
+pub use topic_names::TopicNames;
+pub use work::{FilterResult, FilterWork, FrameOutput, WorkProgress};
 
 /// Reads records one by one, and changes their values and headers.
 ///
@@ -58,7 +57,7 @@ pub(crate) use work::{FilterResult, FilterWork, FrameOutput, WorkProgress};
 ///    of the filter.
 ///
 /// Filters do not see transaction markers. They do not handle lengths, checksums and compression.
-pub(crate) trait Filter: Debug + Send + Sync {
+trait Filter: Debug + Send + Sync {
     /// Filters one record.
     fn record(&self, record: &mut RecordEdit<'_>) -> Result<(), RecordRejection>;
 
@@ -72,15 +71,11 @@ pub(crate) trait Filter: Debug + Send + Sync {
     }
 }
 
-/// The reason why a record must not pass, reported to its producer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RecordRejection(pub Cow<'static, str>);
-
 /// Direction in which records travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Direction {
+pub enum Direction {
     /// From a producer to the broker.
     Produce,
     /// From the broker to a consumer.
@@ -88,7 +83,8 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns the name in the configuration.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Produce => "produce",
             Self::Fetch => "fetch",
@@ -99,14 +95,18 @@ impl Direction {
 /// An invalid filter configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("filter {filter}: {key} = {value}: {remedy}")]
-pub(crate) struct FilterError {
-    pub(crate) filter: String,
-    pub(crate) key: &'static str,
-    pub(crate) value: String,
-    pub(crate) remedy: &'static str,
+pub struct FilterError {
+    /// Type of the filter.
+    pub filter: String,
+    /// Key of its table.
+    pub key: &'static str,
+    /// Value as written.
+    pub value: String,
+/// An unusable key of a filter: key, value and remedy.
+    pub remedy: &'static str,
 }
 
-/// A key of a filter that cannot be used: key, value and remedy.
+/// Key, value and remedy of a key of a filter that cannot be used.
 #[derive(Debug)]
 struct InvalidKey(&'static str, String, &'static str);
 

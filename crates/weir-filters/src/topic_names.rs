@@ -10,14 +10,14 @@ use weir_wire::topic_ids::metadata_response;
 /// The names of a cluster's topics, as far as responses of its brokers contained them. An id
 /// belongs to one topic forever.
 #[derive(Debug, Default)]
-pub(crate) struct TopicNames {
+pub struct TopicNames {
     names: RwLock<HashMap<TopicId, Arc<str>>>,
 }
 
 impl TopicNames {
     /// Takes the names in the body of a Metadata response. When there are too many, all are dropped
     /// and requested again as needed.
-    pub(crate) fn record(&self, body: &[u8], version: i16) -> Result<(), WireError> {
+    pub fn record(&self, body: &[u8], version: i16) -> Result<(), WireError> {
         let mut new = Vec::new();
         {
             let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
@@ -39,19 +39,19 @@ impl TopicNames {
     }
 
     /// Returns the name of a topic, if it is known.
-    pub(crate) fn name(&self, id: TopicId) -> Option<Arc<str>> {
+    pub fn name(&self, id: TopicId) -> Option<Arc<str>> {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         names.get(&id).cloned()
     }
 
     /// Returns the names of topics in the same order; `None` for an unknown one.
-    pub(super) fn of(&self, ids: impl Iterator<Item = TopicId>) -> Vec<Option<Arc<str>>> {
+    pub(crate) fn of(&self, ids: impl Iterator<Item = TopicId>) -> Vec<Option<Arc<str>>> {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         ids.map(|id| names.get(&id).cloned()).collect()
     }
 
     /// Removes the ids of known topics, duplicates, and the id of no topic.
-    pub(crate) fn retain_unknown(&self, ids: &mut Vec<TopicId>) {
+    pub fn retain_unknown(&self, ids: &mut Vec<TopicId>) {
         {
             let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
             ids.retain(|id| *id != 0 && !names.contains_key(id));
@@ -65,11 +65,11 @@ impl TopicNames {
 const NAMES_MAX: usize = 100_000;
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Returns the body of a Metadata response of version 12 with these topics.
-    pub(in crate::filter) fn metadata(topics: &[(TopicId, &str)]) -> Vec<u8> {
+    pub(crate) fn metadata(topics: &[(TopicId, &str)]) -> Vec<u8> {
         let mut body = vec![0, 0, 0, 0, 1, 0, 0, 0, 0, 1];
         weir_wire::layout::put_length(&mut body, true, topics.len());
         for (id, name) in topics {

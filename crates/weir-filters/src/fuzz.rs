@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{FilterBuffers, FilterChain, FilterLimits, FrameOutput};
-use crate::filter::FilterConfig;
+use crate::FilterConfig;
+use crate::{FilterBuffers, FilterChain, FilterLimits, FrameOutput};
 
 /// Sends a produce request through all filters. The first byte selects the version.
 pub fn produce(data: &[u8]) {

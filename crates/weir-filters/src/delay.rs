@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection};
+use crate::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection};
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct DelayConfig {
+pub(crate) struct DelayConfig {
     /// Delay of a frame in milliseconds. Later frames of the connection wait, too.
     delay_ms: u64,
 }
 
 impl DelayConfig {
-    pub(super) fn build(self) -> BuildResult {
+    pub(crate) fn build(self) -> BuildResult {
         if !(1..=DELAY_MS_MAX).contains(&self.delay_ms) {
             let remedy = "use 1 to 600000 milliseconds";
             return Err(InvalidKey("delay_ms", self.delay_ms.to_string(), remedy));

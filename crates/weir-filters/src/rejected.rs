@@ -9,12 +9,12 @@ use weir_wire::layout::{
     put_partition_error, put_topic_errors,
 };
 
-use super::batch::BatchRejection;
+use crate::batch::BatchRejection;
 
 /// Partitions removed from a produce request. The response contains an error for each of them; the
 /// producer continues with the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct RejectedPartitions {
+pub struct RejectedPartitions {
     /// By topic name, or the bytes of the topic id.
     topics: Vec<(Vec<u8>, Vec<RejectedPartition>)>,
     /// Records listed so far.
@@ -42,15 +42,16 @@ impl RejectedPartition {
 }
 
 impl RejectedPartitions {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.topics.is_empty()
     }
 
-    pub(crate) fn buffered_bytes(&self) -> usize {
+    /// Returns the memory in use, in bytes.
+    pub fn buffered_bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(super) fn add(&mut self, topic: &[u8], partition: i32, rejection: BatchRejection) {
+    pub(crate) fn add(&mut self, topic: &[u8], partition: i32, rejection: BatchRejection) {
         let (error, message, mut records) = describe_rejection(rejection);
         records.truncate(RECORDS_LISTED_MAX - self.listed.min(RECORDS_LISTED_MAX));
         self.listed += records.len();
@@ -72,7 +73,7 @@ impl RejectedPartitions {
     }
 
     /// Returns the body of a response to a request of which no partition is left.
-    pub(crate) fn response(&self, version: i16) -> Vec<u8> {
+    pub fn response(&self, version: i16) -> Vec<u8> {
         let flexible = produce_is_flexible(version);
         let mut out = Vec::new();
         put_length(&mut out, flexible, self.topics.len());
@@ -91,7 +92,7 @@ impl RejectedPartitions {
 
     /// Returns the broker's response to the forwarded partitions with the errors of the rejected
     /// ones added.
-    pub(crate) fn merge(&self, version: i16, body: &[u8]) -> Result<Vec<u8>, WireError> {
+    pub fn merge(&self, version: i16, body: &[u8]) -> Result<Vec<u8>, WireError> {
         let mut layout = MessageLayout::default();
         produce_response(body, version, &mut layout)?;
         let flexible = produce_is_flexible(version);

@@ -2,27 +2,27 @@
 
 use serde::Deserialize;
 
-use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection, headers};
+use crate::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection, headers};
 
 /// Sets a header of every record to a fixed value. Existing headers of this name are replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct SetHeader {
+pub(crate) struct SetHeader {
     name: String,
     value: String,
 }
 
 /// Removes all headers of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct RemoveHeader {
+pub(crate) struct RemoveHeader {
     name: String,
 }
 
 impl SetHeader {
-    pub(super) fn build(self) -> BuildResult {
+    pub(crate) fn build(self) -> BuildResult {
         if self.name.is_empty() {
             let remedy = "give the header a name";
             return Err(InvalidKey("name", "\"\"".to_owned(), remedy));
@@ -39,7 +39,7 @@ impl SetHeader {
 }
 
 impl RemoveHeader {
-    pub(super) fn build(self) -> BuildResult {
+    pub(crate) fn build(self) -> BuildResult {
         match self.name.is_empty() {
             true => Err(InvalidKey("name", "\"\"".to_owned(), "name the header")),
             false => Ok(Box::new(self)),

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use super::{BuildResult, Filter, InvalidKey, RecordEdit, RecordRejection};
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct MaskConfig {
     /// Members as paths of names separated by dots, for example `card.number`. `*` matches any

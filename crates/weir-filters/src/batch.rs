@@ -6,13 +6,13 @@ use weir_wire::records::{
     set_crc, set_length_and_crc,
 };
 
-use super::buffers::{BatchBuffers, WorkMeter};
-use super::record::{Changes, RecordEdit, ReplacementBuffer};
-use super::{Filter, RecordRejection};
-use crate::counters::FilterCounts;
+use crate::FilterCounts;
+use crate::buffers::{BatchBuffers, WorkMeter};
+use crate::record::{Changes, RecordEdit, ReplacementBuffer};
+use crate::{Filter, RecordRejection};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BatchOutcome {
+pub(crate) enum BatchOutcome {
     /// An unchanged batch.
     Untouched,
     /// A batch changed in place.
@@ -24,7 +24,7 @@ pub(super) enum BatchOutcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum BatchRejection {
+pub(crate) enum BatchRejection {
     /// A topic id without a known name.
     UnknownTopic,
     /// Message format 0 or 1, which filters cannot decode.
@@ -53,7 +53,7 @@ impl From<RecordsError> for BatchRejection {
 }
 
 /// Applies `chain` to `batch`, which is one whole batch. A rejected batch may be partly edited.
-pub(super) fn run(
+pub(crate) fn run(
     batch: &mut [u8],
     chain: &[&dyn Filter],
     batch_buffers: &mut BatchBuffers,
@@ -234,13 +234,13 @@ fn check_size(bytes: usize, bytes_max: usize) -> Result<(), BatchRejection> {
     }
 }
 
-pub(super) fn too_many(records_max: usize) -> BatchRejection {
+pub(crate) fn too_many(records_max: usize) -> BatchRejection {
     BatchRejection::TooLarge(format!(
         "more than {records_max} records: send smaller batches"
     ))
 }
 
-pub(super) const TOO_SLOW: &str = "filtering takes too long: send smaller batches";
+pub(crate) const TOO_SLOW: &str = "filtering takes too long: send smaller batches";
 /// Cost of a record in addition to its bytes.
 const RECORD_UNITS: u64 = 64;
 const RECORDS_PER_CLOCK_READ: usize = 64;
