@@ -102,7 +102,7 @@ pub struct FilterError {
     pub key: &'static str,
     /// Value as written.
     pub value: String,
-/// An unusable key of a filter: key, value and remedy.
+    /// An unusable key of a filter: key, value and remedy.
     pub remedy: &'static str,
 }
 

@@ -1,14 +1,13 @@
 //! `docs/audit.schema.json` against the type of audit records and lines of them.
 //!
 //! The schema is derived from the type; its documentation is the descriptions. After a change:
-//! `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-identity --test audit_schema`.
-
-use std::fs;
+//! `WEIR_UPDATE_FILES=1 cargo test -p weir-identity --test audit_schema`.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use weir_identity::UserIdentity;
 use weir_identity::audit::{AuditEvent, AuditOutcome, AuditRecord};
+use weir_lab::derived_file::assert_derived;
 
 fn schema() -> Value {
     let generator = SchemaSettings::draft2020_12()
@@ -41,13 +40,7 @@ fn line() -> Value {
 
 #[test]
 fn published_schema_matches_the_type() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/audit.schema.json");
-    let derived = format!("{:#}\n", schema());
-    if std::env::var_os("WEIR_UPDATE_SCHEMA").is_some() {
-        fs::write(path, &derived).unwrap();
-    }
-    let published = fs::read_to_string(path).unwrap();
-    assert!(published == derived, "WEIR_UPDATE_SCHEMA=1 writes the file");
+    assert_derived("docs/audit.schema.json", &format!("{:#}\n", schema()));
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod cache;
 mod class_archive;
 pub mod collector;
 mod config;
+pub mod derived_file;
 mod diagnose;
 mod disk;
 mod disk_space;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use common::sample;
+use weir_lab::derived_file::assert_derived;
 use weir_report::{RunData, render_html, render_markdown, render_table, write_all};
 use weir_stats::run::{Cell, Comparison, MetricComparison, Run, SubjectComparison};
 
@@ -15,10 +16,14 @@ fn in_dir(check: impl FnOnce(&Path)) {
     check(dir.path());
 }
 
+fn assert_expected(name: &str, output: &str) {
+    assert_derived(&format!("crates/weir-report/tests/expected/{name}"), output);
+}
+
 #[test]
 fn terminal_table() {
-    insta::assert_snapshot!("table_140", render_table(&sample().run, 140, false));
-    insta::assert_snapshot!("table_80", render_table(&sample().run, 80, false));
+    assert_expected("table_140.txt", &render_table(&sample().run, 140, false));
+    assert_expected("table_80.txt", &render_table(&sample().run, 80, false));
 }
 
 #[test]
@@ -42,7 +47,7 @@ fn only_report_colours_are_ansi_sequences() {
 
 #[test]
 fn markdown() {
-    insta::assert_snapshot!("report_md", render_markdown(&sample().run));
+    assert_expected("report_md.txt", &render_markdown(&sample().run));
 }
 
 #[test]
@@ -51,7 +56,7 @@ fn csv_has_one_row_per_cell_and_per_second() {
         write_all(dir).unwrap();
         let cells = fs::read_to_string(dir.join("cells.csv")).unwrap();
         let heading = cells.lines().next().unwrap().to_owned();
-        insta::assert_snapshot!("cells_csv_heading", heading.replace(',', "\n"));
+        assert_expected("cells_csv_heading.txt", &heading.replace(',', "\n"));
         assert_eq!(cells.matches("\ngateway,10000,").count(), 2);
         let series = fs::read_to_string(dir.join("series.csv")).unwrap();
         assert_eq!(series.matches("\ngateway,10000,1,").count(), 12);

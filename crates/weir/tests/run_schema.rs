@@ -1,7 +1,7 @@
 //! `docs/run.schema.json` against the types of `run.json` and the run files of this repository.
 //!
 //! The schema is derived from the types; their documentation is its descriptions. After a change:
-//! `WEIR_UPDATE_SCHEMA=1 cargo test -p weir --test run_schema`.
+//! `WEIR_UPDATE_FILES=1 cargo test -p weir --test run_schema`.
 
 mod support;
 
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use support::schema;
+use weir_lab::derived_file::assert_derived;
 
 /// Returns every `run.json.gz` below `bench/runs`.
 fn stored_runs() -> Vec<PathBuf> {
@@ -35,18 +36,8 @@ fn read(path: &Path) -> Value {
 
 #[test]
 fn published_schema_matches_the_types() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.schema.json");
     let derived = format!("{:#}\n", schema::derived());
-    if std::env::var_os("WEIR_UPDATE_SCHEMA").is_some() {
-        fs::write(path, &derived).unwrap();
-    }
-    let published = fs::read_to_string(path).unwrap();
-    let line = published.lines().zip(derived.lines());
-    let line = line.enumerate().find(|(_, (old, new))| old != new);
-    assert!(
-        published == derived,
-        "first difference: {line:?}; WEIR_UPDATE_SCHEMA=1 writes the file"
-    );
+    assert_derived("docs/run.schema.json", &derived);
 }
 
 #[test]

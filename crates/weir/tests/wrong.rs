@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use weir_lab::derived_file::assert_derived;
+
 /// Kinds of files by the suffix of their names, with the command that reads them.
 const KINDS: [(&str, &[&str]); 6] = [
     (".adapters.xml", &["gateway", "check", "--adapters"]),
@@ -68,7 +70,7 @@ fn invalid_files_are_reported_with_location_and_remedy() {
         let (_, command) = kind.unwrap_or_else(|| panic!("{name} is of no known kind"));
         writeln!(report, "{name}\n{}\n", errors(&name, command)).expect("a String is writable");
     }
-    insta::assert_snapshot!("wrong_files", report);
+    assert_derived("crates/weir/tests/expected/wrong_files.txt", &report);
 }
 
 /// `check --json` prints JSON with the same errors for every invalid file.

@@ -1,11 +1,12 @@
 //! `docs/plan.schema.json` against the types of plan files and the built-in plans.
 //!
 //! The schema is derived from the types. After a change:
-//! `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-bench --lib schema`.
+//! `WEIR_UPDATE_FILES=1 cargo test -p weir-bench --lib schema`.
 
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 use strum::VariantArray as _;
+use weir_lab::derived_file::assert_derived;
 use weir_load::clients::{Mode, Scenario};
 use weir_load::payload::PayloadKind;
 
@@ -13,8 +14,6 @@ use super::{AnyPlan, BUILT_IN, Plan};
 use crate::libraries::LibrariesPlan;
 use crate::overhead::OverheadPlan;
 use crate::sweep::SweepPlan;
-
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plan.schema.json");
 
 /// Tables that ignore unknown keys: those of results, in which plans quote published ones.
 const FREE: [&str; 2] = ["ReferenceFigures", "ReferenceRow"];
@@ -63,12 +62,7 @@ fn errors(text: &str) -> Vec<String> {
 
 #[test]
 fn published_schema_matches_the_types() {
-    let derived = format!("{:#}\n", schema());
-    if std::env::var_os("WEIR_UPDATE_SCHEMA").is_some() {
-        std::fs::write(PATH, &derived).expect("writes");
-    }
-    let published = std::fs::read_to_string(PATH).expect(PATH);
-    assert!(published == derived, "WEIR_UPDATE_SCHEMA=1 writes the file");
+    assert_derived("docs/plan.schema.json", &format!("{:#}\n", schema()));
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //! repository.
 //!
 //! The schema is derived from the types. After a change:
-//! `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-gateway --lib schema`.
+//! `WEIR_UPDATE_FILES=1 cargo test -p weir-gateway --lib schema`.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
+use weir_lab::derived_file::assert_derived;
 
 use super::RawFile;
 
@@ -90,15 +91,7 @@ fn errors(text: &str) -> Vec<String> {
 
 #[test]
 fn published_schema_matches_the_types() {
-    let path = "docs/gateway.schema.json";
-    let derived = format!("{:#}\n", schema());
-    if std::env::var_os("WEIR_UPDATE_SCHEMA").is_some() {
-        std::fs::write(format!("{ROOT}/{path}"), &derived).expect("writes");
-    }
-    assert!(
-        read(path) == derived,
-        "WEIR_UPDATE_SCHEMA=1 writes the file"
-    );
+    assert_derived("docs/gateway.schema.json", &format!("{:#}\n", schema()));
 }
 
 #[test]

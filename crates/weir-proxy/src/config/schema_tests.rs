@@ -1,9 +1,10 @@
 //! `docs/proxy.schema.json` against the types of `proxy.toml` and the examples of this repository.
 //!
 //! The schema is derived from the types. After a change:
-//! `WEIR_UPDATE_SCHEMA=1 cargo test -p weir-proxy --lib schema`.
+//! `WEIR_UPDATE_FILES=1 cargo test -p weir-proxy --lib schema`.
 
 use serde_json::{Value, json};
+use weir_lab::derived_file::assert_derived;
 
 use super::raw::{LIMIT_RANGES, RawFile};
 
@@ -46,15 +47,7 @@ fn errors(text: &str) -> Vec<String> {
 
 #[test]
 fn published_schema_matches_the_types() {
-    let path = "docs/proxy.schema.json";
-    let derived = format!("{:#}\n", schema());
-    if std::env::var_os("WEIR_UPDATE_SCHEMA").is_some() {
-        std::fs::write(format!("{ROOT}/{path}"), &derived).expect("writes");
-    }
-    assert!(
-        read(path) == derived,
-        "WEIR_UPDATE_SCHEMA=1 writes the file"
-    );
+    assert_derived("docs/proxy.schema.json", &format!("{:#}\n", schema()));
 }
 
 #[test]

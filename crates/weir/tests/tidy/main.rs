@@ -211,14 +211,7 @@ fn heavy_packages_are_optional() {
 #[test]
 fn oracles_serve_tests_only() {
     // Other implementations of what our code does, and tools of tests.
-    const ORACLES: &[&str] = &[
-        "boon",
-        "insta",
-        "json-patch",
-        "proptest",
-        "syn",
-        "tungstenite",
-    ];
+    const ORACLES: &[&str] = &["boon", "json-patch", "proptest", "syn", "tungstenite"];
     let findings = packages().used_outside_tests(ORACLES);
     settle("move these to [dev-dependencies]:", &findings);
 }
