@@ -4,6 +4,7 @@
 use std::cell::OnceCell;
 
 use bytes::Bytes;
+use weir_fanout::SharedFrame;
 use weir_net::websocket::{Deflater, HEADER_BYTES_MAX, push_deflated_server_text};
 use weir_net::{http1, websocket};
 use weir_tlcp::diff::DiffBudget;
@@ -79,6 +80,20 @@ impl Frame {
                 chunk.clone()
             }
         }
+    }
+}
+
+impl SharedFrame for Frame {
+    fn of(lines: &[u8]) -> Self {
+        Self::of(lines)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+
+    fn line_bytes(&self) -> usize {
+        self.lines().len()
     }
 }
 

@@ -1,21 +1,37 @@
 //! The event handler of a shard: calls that the event loop makes.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use weir_fanout::ItemKey;
-use weir_fanout::SessionKey;
+use weir_fanout::{HistoryBackfill, ItemKey, RowBackfill, SessionKey};
 use weir_ingest::{ItemEvent, TracedUpdate};
+use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::http1::HttpRequest;
 use weir_net::limited;
 use weir_net::server::{CloseReason, ConnId, Detached, RequestOutcome, ServerHandler, ServerIo};
 
+use super::clients::Clients;
 use super::drain::DrainSchedule;
 use super::event::ShardEvent;
 use super::http;
+use super::session_writer::ClientOutput;
 use super::state::{CONNECTION_LOST, Shard};
 use super::timers::{
     ADAPTER_TIMER, DRAIN_OVER, DRAIN_STEP, END_POLLS, KEYS_TIMEOUT, SESSION_TIMERS,
 };
+use super::wire::Wire;
+
+/// Calls a method of a shard's `Delivery` with its output, sessions and items.
+macro_rules! deliver {
+    ($clients:ident, $wire:ident, $method:ident $(, $arg:expr)*) => {{
+        let output = &mut ClientOutput {
+            wire: $wire,
+            writer: &mut $clients.writer,
+        };
+        let (sessions, items) = (&mut $clients.sessions, &mut $clients.items);
+        $clients.delivery.$method(output, sessions, items $(, $arg)*)
+    }};
+}
 
 impl ServerHandler for Shard {
     type Posted = ShardEvent;
@@ -205,5 +221,44 @@ impl Shard {
         if self.ages.note(record_ms, deliveries) {
             self.count_ages();
         }
+    }
+}
+
+impl Clients {
+    /// Queues an update for every subscriber of its item. Returns the number of deliveries.
+    pub(super) fn fan_out(
+        &mut self,
+        wire: &mut impl Wire,
+        item: ItemKey,
+        update: Arc<FrozenValues>,
+        extracted: &Arc<FieldSet>,
+    ) -> u64 {
+        deliver!(self, wire, fan_out, item, update, extracted)
+    }
+
+    pub(super) fn backfill(
+        &mut self,
+        wire: &mut impl Wire,
+        item: ItemKey,
+        values: Arc<FrozenValues>,
+        fields: &Arc<FieldSet>,
+    ) {
+        deliver!(self, wire, backfill, item, values, fields);
+    }
+
+    pub(super) fn backfill_rows(&mut self, wire: &mut impl Wire, backfill: &RowBackfill) {
+        deliver!(self, wire, backfill_rows, backfill);
+    }
+
+    pub(super) fn backfill_history(&mut self, wire: &mut impl Wire, backfill: HistoryBackfill) {
+        deliver!(self, wire, backfill_history, backfill);
+    }
+
+    pub(super) fn clear(&mut self, wire: &mut impl Wire, item: ItemKey) {
+        deliver!(self, wire, clear, item);
+    }
+
+    pub(super) fn on_session_timers(&mut self, wire: &mut impl Wire) {
+        deliver!(self, wire, on_session_timers);
     }
 }

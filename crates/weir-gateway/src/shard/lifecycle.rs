@@ -15,6 +15,7 @@ use super::drain::DrainSchedule;
 use super::event_clients;
 use super::frame::{Frame, Framing};
 use super::session::{SessionPoll, StreamBinding};
+use super::session_writer::ClientOutput;
 use super::timers::DRAIN_STEP;
 use super::wire::{NO_CONNECTION, Wire};
 use weir_access::AccessEnd;
@@ -66,6 +67,15 @@ impl Clients {
             self.catch_up(wire, key);
             self.end_poll_if_due(wire, key);
         }
+    }
+
+    /// Sends the queued updates of a session.
+    pub(super) fn catch_up(&mut self, wire: &mut impl Wire, key: SessionKey) {
+        let output = &mut ClientOutput {
+            wire,
+            writer: &mut self.writer,
+        };
+        (self.delivery).catch_up(output, &mut self.sessions, &mut self.items, key);
     }
 
     /// Ends a poll that has received data or has timed out.

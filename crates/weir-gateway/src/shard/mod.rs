@@ -5,7 +5,6 @@
 mod adapter;
 mod admission;
 mod audit;
-mod client_output;
 mod clients;
 mod context;
 mod control_requests;
@@ -14,7 +13,6 @@ mod dialect;
 mod drain;
 mod event;
 mod event_clients;
-mod fan_out;
 mod forwarding;
 mod frame;
 mod handler;

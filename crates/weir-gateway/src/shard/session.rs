@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use slab::Slab;
 use weir_fanout::events::EventForm;
-use weir_fanout::{AcceptedDiffs, ItemSubscription, SessionKey};
+use weir_fanout::{AcceptedDiffs, ItemSubscription, SessionKey, SessionTable, Subscriber};
 use weir_identity::UserIdentity;
 use weir_net::server::ConnId;
 use weir_net::websocket::DeflateWindow;
@@ -390,6 +390,31 @@ impl Sessions {
         };
         let live = self.entries.iter().filter(|(_, entry)| !entry.has_ended());
         live.map(key).collect()
+    }
+}
+
+impl SessionTable<SessionEntry> for Sessions {
+    #[inline]
+    fn get_mut(&mut self, key: SessionKey) -> Option<&mut SessionEntry> {
+        self.get_mut(key)
+    }
+}
+
+impl Subscriber for SessionEntry {
+    fn line_max(&self) -> u32 {
+        self.line_max
+    }
+
+    fn bandwidth_mut(&mut self) -> Option<&mut TokenBucket> {
+        self.bandwidth.as_deref_mut()
+    }
+
+    fn subscription(&self, sub_id: u32) -> Option<&ItemSubscription> {
+        Some(&self.core.subscription(sub_id)?.handle)
+    }
+
+    fn subscription_mut(&mut self, sub_id: u32) -> Option<&mut ItemSubscription> {
+        Some(&mut self.core.subscription_mut(sub_id)?.handle)
     }
 }
 

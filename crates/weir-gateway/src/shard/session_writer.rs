@@ -3,7 +3,7 @@
 //! It queues them on the stream connection, or in the journal while there is none, counts them, and
 //! stores them for recovery.
 
-use weir_fanout::{QueuePolicy, SessionKey};
+use weir_fanout::{Output, QueuePolicy, SendOutcome, SessionKey};
 use weir_net::server::TrySend;
 use weir_net::websocket::DeflateWindow;
 use weir_tlcp::server::write_loop;
@@ -12,7 +12,7 @@ use super::context::ShardContext;
 use super::frame::{CompressionCounters, Compressor, Frame, Framing};
 use super::journal::JournalLimits;
 use super::session::{SessionEntry, StreamBinding};
-use super::timers::END_POLLS;
+use super::timers::{END_POLLS, SESSION_TIMERS};
 use super::wire::{NO_CONNECTION, Wire};
 
 /// Bytes reserved for the `LOOP` line of an HTTP body.
@@ -318,5 +318,47 @@ impl SessionWriter {
             %session, bytes, most,
             "dropped an update that is too long for its client; further ones are only counted"
         );
+    }
+}
+
+/// The writer with the connections of its shard, as `weir-fanout` uses them.
+pub(super) struct ClientOutput<'a, W> {
+    pub(super) wire: &'a mut W,
+    pub(super) writer: &'a mut SessionWriter,
+}
+
+impl<W: Wire> Output for ClientOutput<'_, W> {
+    type Session = SessionEntry;
+    type Frame = Frame;
+
+    fn now_ms(&self) -> u64 {
+        self.wire.now_ms()
+    }
+
+    fn set_timer(&mut self, at_ms: u64) {
+        self.wire.set_timer(at_ms, SESSION_TIMERS);
+    }
+
+    #[inline]
+    fn send(
+        &mut self,
+        session: &mut SessionEntry,
+        frame: &Frame,
+        policy: QueuePolicy,
+    ) -> SendOutcome {
+        match self.writer.data(self.wire, session, frame, 1, policy) {
+            TrySend::Queued => SendOutcome::Queued,
+            TrySend::Full => SendOutcome::Full,
+            TrySend::Closed => SendOutcome::Closed,
+        }
+    }
+
+    fn notify_writable(&mut self, session: &SessionEntry) {
+        self.wire.notify_writable(session.conn);
+    }
+
+    fn note_too_long(&mut self, session: &SessionEntry, bytes: usize) {
+        let now_ms = self.wire.now_ms();
+        self.writer.note_too_long(session, bytes, now_ms);
     }
 }

@@ -1,6 +1,7 @@
 //! House rules as an ordinary test: crate graph, module circles, words, line lengths, leftovers,
 //! links, names.
 
+mod architecture;
 mod bars;
 mod dependencies;
 mod figures;
