@@ -485,6 +485,26 @@ fn decisions_are_numbered_and_listed() {
     settle("docs/decisions:", &findings);
 }
 
+#[test]
+fn every_conformance_case_is_documented() {
+    let cases = read(&root().join("crates/weir/tests/conformance/cases.rs"));
+    let document = read(&root().join("docs/conformance.md"));
+    let name = |line: &str| {
+        Some(
+            line.trim()
+                .strip_prefix("(\"")?
+                .split_once("\", ")?
+                .0
+                .to_owned(),
+        )
+    };
+    let names: Vec<_> = cases.lines().filter_map(name).collect();
+    assert!(names.len() > 50, "{names:?}");
+    let is_absent = |name: &&String| !document.contains(&format!("`{name}`"));
+    let findings: Vec<_> = names.iter().filter(is_absent).cloned().collect();
+    settle("docs/conformance.md has no row for", &findings);
+}
+
 /// Raw logs and reports can be made again; `bench/archive` keeps the rest.
 #[test]
 fn kept_runs_are_small() {
