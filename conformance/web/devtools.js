@@ -37,7 +37,7 @@ const describe = (details) => new Error(details.exception?.description ?? detail
 
 /**
  * A blank page in a separate profile. `send` and `on` apply to this page, `navigate` waits until a page
- * is loaded, `evaluate` runs an expression in it and returns its value.
+ * is loaded, `evaluate` runs an expression in it and returns its value, `settled` that of its promise.
  */
 async function newPage() {
   const browser = await devTools(process.env.WEIR_BROWSER);
@@ -47,6 +47,11 @@ async function newPage() {
   const send = (method, params = {}) => browser.send(method, params, sessionId);
   for (const domain of ['Page', 'Runtime', 'Log', 'Inspector']) await send(`${domain}.enable`);
   browser.on('Inspector.targetCrashed', () => fail(new Error('the page has crashed')));
+  const evaluate = async (options) => {
+    const { result, exceptionDetails } = await send('Runtime.evaluate', { returnByValue: true, ...options });
+    if (exceptionDetails) throw describe(exceptionDetails);
+    return result.value;
+  };
   return {
     send,
     on: browser.on,
@@ -56,11 +61,8 @@ async function newPage() {
       if (errorText) throw new Error(`${url}: ${errorText}`);
       await loaded;
     },
-    async evaluate(expression) {
-      const { result, exceptionDetails } = await send('Runtime.evaluate', { expression, returnByValue: true });
-      if (exceptionDetails) throw describe(exceptionDetails);
-      return result.value;
-    },
+    evaluate: (expression) => evaluate({ expression }),
+    settled: (expression) => evaluate({ expression, awaitPromise: true }),
   };
 }
 

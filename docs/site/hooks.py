@@ -9,6 +9,9 @@ EXTERNAL = re.compile(r"<(?:script|link|img)[^>]*(?:src|href)=\"?(https?://[^\" 
 # The theme loads it for pages that are opened as files.
 SHIM_URL = "https://unpkg.com/iframe-worker/shim"
 SHIM = "assets/javascripts/iframe-worker.js"
+# Screen readers need a name of the dialog, which the theme does not give it.
+SEARCH = ('data-md-component="search" role="dialog"',
+          'data-md-component="search" role="dialog" aria-label="Search"')
 # Marks of blocks for crates/weir/tests/readme.rs, which Markdown processors do not know.
 MARK = re.compile(r"^( *```sh) (?:test|lab)$", re.MULTILINE)
 FENCED = re.compile(r"^( *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
@@ -56,7 +59,7 @@ def on_post_template(output, template_name, config):
 
 def local(output, root, name):
     """Replaces the address of the shim; raises an error if the page loads from another host."""
-    output = output.replace(SHIM_URL, root + SHIM)
+    output = output.replace(SHIM_URL, root + SHIM).replace(*SEARCH)
     found = EXTERNAL.findall(output)
     if found:
         raise ValueError(f"{name} loads {found}")

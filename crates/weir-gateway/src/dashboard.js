@@ -19,6 +19,19 @@ const remoteAdapter = (adapter) => {
   return [`remote adapter: ${state}`];
 };
 
+const SESSION_COLUMNS = [["Session", ""], ["User", ""], ["Issuer", ""], ["Address", ""], ["Transport", ""], ["Subscriptions", "number"], ["Queue", "number"], ["Age", "number"]];
+
+const sessionRow = (one) => [
+  one.session,
+  one.user || [one.auth, "zero"],
+  one.issuer || "",
+  one.address || "",
+  one.transport,
+  String(one.subscriptions),
+  [Format.bytes(one.queued_bytes), one.lagging ? "bad" : ""],
+  Format.duration(one.age_s * 1000),
+];
+
 const PRODUCT = {
   title: "Weir gateway",
   links: [["/try", "Try items"]],
@@ -44,21 +57,22 @@ const PRODUCT = {
     ["Kafka lag", ({ now, sum }) => [Format.count(sum("lag.")), `${Format.perSecond(now("records_failed"))} failed`, above(sum("lag."), 10000, 100000) || above(now("records_failed"), 0.01, Infinity)]],
     ["Slow clients", ({ now }) => [Format.count(now("lagging")), `${Format.perSecond(now("conflated"))} conflated`, above(now("lagging") / Math.max(now("sessions"), 1), 0.05, 0.2)]],
   ],
+  /** The table of the sessions whose clients have the most to take. */
+  slowest: ({ sessions }) => {
+    const slow = sessions.filter((one) => one.lagging || one.queued_bytes > 0);
+    return {
+      id: "slowest-rows",
+      title: "Slowest clients",
+      head: SESSION_COLUMNS,
+      rows: slow.length > 0 ? slow.map(sessionRow) : [[["none", "zero"], ...SESSION_COLUMNS.slice(1).map(() => "")]],
+    };
+  },
   /** The table of a response of session administration. */
   sessions: ({ sessions, after }) => ({
     id: "session-rows",
     title: after ? `Sessions (first ${sessions.length})` : `Sessions (${sessions.length})`,
-    head: [["Session", ""], ["User", ""], ["Issuer", ""], ["Address", ""], ["Transport", ""], ["Subscriptions", "number"], ["Queue", "number"], ["Age", "number"]],
-    rows: sessions.map((one) => [
-      one.session,
-      one.user || [one.auth, "zero"],
-      one.issuer || "",
-      one.address || "",
-      one.transport,
-      String(one.subscriptions),
-      [Format.bytes(one.queued_bytes), one.lagging ? "bad" : ""],
-      Format.duration(one.age_s * 1000),
-    ]),
+    head: SESSION_COLUMNS,
+    rows: sessions.map(sessionRow),
   }),
   /** The table of the items with the most subscriptions. */
   items: ({ items, sessions, complete }) => ({
@@ -79,6 +93,12 @@ const PRODUCT = {
           const state = one.enabled ? (one.ready ? ["ready", "good"] : ["not ready", "bad"]) : ["disabled", "zero"];
           return [one.name, state, Format.count(now(`lag.${one.name}`)), one.error || ""];
         }),
+      },
+      {
+        id: "topics",
+        title: "Top topics",
+        head: [["Topic", ""], ["Connection", ""], ["Partitions", "number"], ["Read", "number"], ["Lag", "number"]],
+        rows: response.topics.map((one) => [one.topic, one.connection, Format.count(one.partitions), Format.rate(one.offsets_per_s), Format.count(one.lag)]),
       },
       {
         id: "limits",

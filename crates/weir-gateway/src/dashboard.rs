@@ -1,5 +1,8 @@
 //! Columns and facts of the gateway's dashboard.
 
+use std::cmp::Ordering;
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 use weir_net::admin::dashboard::{
     COLUMNS_MAX, ColumnKind, Dashboard, DashboardLayout, DashboardSource, Problem,
@@ -9,7 +12,7 @@ use crate::admission::AdmissionLimit;
 use crate::latency::AgeHistogram;
 use crate::metrics::MetricSources;
 use crate::tls::TlsFiles;
-use weir_ingest::UNKNOWN;
+use weir_ingest::{KafkaConnection, TopicReading, UNKNOWN};
 
 /// Columns from shard metrics. Counters are shown as increase per second.
 const SHARDS: [(&str, &str); 26] = [
@@ -179,6 +182,7 @@ impl DashboardSource for GatewayFigures {
             ),
             ("adapter", json!(adapter)),
             ("connections", connections.collect()),
+            ("topics", top_topics(&self.sources.connections)),
             ("limits", limits.collect()),
         ];
         facts
@@ -188,9 +192,63 @@ impl DashboardSource for GatewayFigures {
     }
 }
 
+/// Topics in the list.
+const TOP_TOPICS: usize = 20;
+
+/// Returns the topics that are read the fastest, then those with the most to read.
+fn top_topics(connections: &[Arc<KafkaConnection>]) -> Value {
+    let mut topics: Vec<_> = connections
+        .iter()
+        .flat_map(|one| {
+            let topics = one.state.topics().into_iter();
+            topics.map(|topic| (one.config.name.as_str(), topic))
+        })
+        .collect();
+    topics.sort_by(|(_, one), (_, other)| by_activity(other, one));
+    let shown = topics.into_iter().take(TOP_TOPICS);
+    let row = |(connection, one): (&str, TopicReading)| {
+        json!({
+            "connection": connection,
+            "topic": one.topic,
+            "partitions": one.partitions,
+            "offsets_per_s": one.offsets_per_s,
+            "lag": one.lag,
+        })
+    };
+    shown.map(row).collect()
+}
+
+fn by_activity(one: &TopicReading, other: &TopicReading) -> Ordering {
+    let rate = |topic: &TopicReading| topic.offsets_per_s.unwrap_or_default();
+    let rates = rate(one).total_cmp(&rate(other));
+    // Of equal ones, the first name.
+    let names = other.topic.cmp(&one.topic);
+    rates.then(one.lag.cmp(&other.lag)).then(names)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn busiest_topics_are_first() {
+        let topic = |name: &str, offsets_per_s, lag| TopicReading {
+            topic: name.to_owned(),
+            partitions: 1,
+            offsets_per_s,
+            lag,
+        };
+        let mut topics = [
+            topic("idle-b", Some(0.0), Some(0)),
+            topic("unknown", None, None),
+            topic("busy", Some(9.0), Some(0)),
+            topic("behind", Some(0.0), Some(5)),
+            topic("idle-a", Some(0.0), Some(0)),
+        ];
+        topics.sort_by(|one, other| by_activity(other, one));
+        let names = topics.map(|topic| topic.topic);
+        assert_eq!(names, ["busy", "behind", "idle-a", "idle-b", "unknown"]);
+    }
 
     #[test]
     fn every_column_has_a_metric() {

@@ -13,6 +13,7 @@ use crate::cluster::Cluster;
 use crate::counters::{SchemaCounters, UNKNOWN, WorkerCounters};
 use crate::interest_inbox::InterestInbox;
 use crate::schemas::ConnectionRegistry;
+use crate::topic_rates::TopicReading;
 use weir_net::lock;
 
 /// State that the ingest threads write, and shards and administration read.
@@ -200,6 +201,7 @@ impl LateWindow {
 pub struct ConnectionState {
     ready: AtomicBool,
     error: Mutex<Option<String>>,
+    topics: Mutex<Vec<TopicReading>>,
     /// Errors of the Kafka client.
     pub source_errors: AtomicU64,
     /// Logins that brokers rejected.
@@ -233,6 +235,15 @@ impl ConnectionState {
     /// Returns the last error, if it still persists.
     pub fn error(&self) -> Option<String> {
         lock(&self.error).clone()
+    }
+
+    /// Returns the reading of each topic, some seconds old.
+    pub fn topics(&self) -> Vec<TopicReading> {
+        lock(&self.topics).clone()
+    }
+
+    pub(crate) fn set_topics(&self, topics: Vec<TopicReading>) {
+        *lock(&self.topics) = topics;
     }
 
     /// Stores whether the connection is ready, and its last error.

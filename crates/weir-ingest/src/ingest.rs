@@ -23,6 +23,7 @@ use crate::refusal_log::RefusalLog;
 use crate::resume::{ReadRelease, ResumeGate};
 use crate::schema_wait::SchemaWaits;
 use crate::shard_senders::ShardSenders;
+use crate::topic_rates::TopicRates;
 use crate::traces::RecordTraces;
 use crate::worker::Mapper;
 use crate::worker_pool::{InFlightBatches, Mappers};
@@ -98,6 +99,7 @@ impl<E: From<ItemEvent> + Send> Ingest<E> {
             looked_at: Instant::now(),
             schemas: SchemaWaits::start(&self.connection)?,
             refusals: RefusalLog::default(),
+            topics: TopicRates::new(),
         };
         self.log_reader();
         let mut source = KafkaIngest::start(&config)?;
@@ -116,7 +118,7 @@ impl<E: From<ItemEvent> + Send> Ingest<E> {
                 tracing::warn!(connection = %name, "last commit not confirmed");
             }
         }
-        report(&self.connection, &reader, &mut progress.refusals);
+        report(&self.connection, &reader, &mut progress);
         Ok(())
     }
 
@@ -187,6 +189,7 @@ struct IngestProgress {
     /// Partitions that wait for schemas, if records name them.
     schemas: Option<SchemaWaits>,
     refusals: RefusalLog,
+    topics: TopicRates,
 }
 
 struct PollState<'s, 'a, E> {
@@ -202,7 +205,7 @@ impl<'a, E: From<ItemEvent> + Send> PollState<'_, 'a, E> {
         let connection = &self.ingest.connection;
         let poll_records = connection.cluster.poll_records;
         let mut batch: Vec<LentRecord<'a>> = Vec::with_capacity(poll_records);
-        report(connection, reader, &mut self.progress.refusals);
+        report(connection, reader, self.progress);
         while !self.ingest.stop.load(Ordering::Relaxed) {
             if reader.needs_renewal() {
                 return Ok(true);
@@ -218,7 +221,7 @@ impl<'a, E: From<ItemEvent> + Send> PollState<'_, 'a, E> {
             self.commit(reader)?;
             if self.progress.looked_at.elapsed() >= STATUS_PERIOD {
                 self.progress.looked_at = Instant::now();
-                report(connection, reader, &mut self.progress.refusals);
+                report(connection, reader, self.progress);
                 self.end_late_window();
             }
         }
@@ -308,11 +311,15 @@ impl<'a, E: From<ItemEvent> + Send> PollState<'_, 'a, E> {
 }
 
 /// Copies the source's state for administration, and logs changes of readiness.
-fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>, refusals: &mut RefusalLog) {
-    let status = reader.status();
-    refusals.report(&connection.config.name, &status, Instant::now());
+fn report(connection: &KafkaConnection, reader: &KafkaReader<'_>, progress: &mut IngestProgress) {
+    let (status, now) = (reader.status(), Instant::now());
+    let refusals = &mut progress.refusals;
+    refusals.report(&connection.config.name, &status, now);
     let state = &connection.state;
     let (lag, is_known) = reader.lag();
+    if let Some(topics) = progress.topics.update(&lag, now) {
+        state.set_topics(topics);
+    }
     let records = lag.iter().filter_map(PartitionLag::records).sum();
     let records = if is_known { records } else { UNKNOWN };
     for (counter, value) in [

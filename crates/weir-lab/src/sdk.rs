@@ -18,7 +18,8 @@ pub use adapter::{
 };
 pub use java::{JAVA_SDK_VERSION, JavaSdk, java};
 pub use node::{
-    NODE_SDK_VERSION, NodeSdk, OLD_NODE_SDK_VERSION, WEB_SDK_VERSION, browser, node, old_node, web,
+    AXE_VERSION, NODE_SDK_VERSION, NodeSdk, OLD_NODE_SDK_VERSION, WEB_SDK_VERSION, axe, browser,
+    node, old_node, web,
 };
 pub use python::{
     OLD_PYTHON_SDK_VERSION, PYTHON_SDK_VERSION, PythonSdk, aiokafka, old_python, python,

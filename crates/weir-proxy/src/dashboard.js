@@ -1,6 +1,9 @@
 // Titles, tiles, charts and tables of the proxy's dashboard.
 "use strict";
 
+/** Clients in the list, those for which the most waits first. */
+const CLIENTS_MAX = 100;
+
 const PRODUCT = {
   title: "Weir proxy",
   links: [],
@@ -26,6 +29,23 @@ const PRODUCT = {
     ["Buffered", ({ now }) => [Format.bytes(now("buffered")), `${Format.some(now("memory_waiting"), "frame")} waiting`, above(now("memory_waiting"), 1, 100)]],
     ["Broker failures", ({ now }) => [Format.perSecond(now("connect_failures") + now("silent_broker")), `${Format.perSecond(now("broker_errors"))} invalid`, above(now("connect_failures") + now("silent_broker") + now("broker_errors"), 0.01, 5)]],
   ],
+  clients: {
+    path: "/connections",
+    tables: ({ connections }) => {
+      const waits = (one) => one.buffered_bytes * 1000 + one.in_flight;
+      const ordered = [...connections].sort((one, other) => waits(other) - waits(one) || other.request_bytes + other.response_bytes - one.request_bytes - one.response_bytes);
+      const shown = ordered.slice(0, CLIENTS_MAX);
+      return [{
+        id: "client-rows",
+        title: connections.length > shown.length ? `Slowest clients (${shown.length} of ${Format.count(connections.length)})` : `Slowest clients (${shown.length})`,
+        head: [["Client", ""], ["Software", ""], ["Principal", ""], ["Cluster", ""], ["Broker", ""], ["State", ""], ["In flight", "number"], ["Buffered", "number"], ["Sent", "number"], ["Received", "number"], ["Age", "number"]],
+        rows: shown.map((one) => [
+          one.client, one.software || "", one.principal || "", one.cluster, one.broker || "", one.state, String(one.in_flight),
+          Format.bytes(one.buffered_bytes), Format.bytes(one.request_bytes), Format.bytes(one.response_bytes), Format.duration(one.age_ms),
+        ]),
+      }];
+    },
+  },
   tables: (response) => [
     {
       id: "clusters",

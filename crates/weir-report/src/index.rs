@@ -100,7 +100,7 @@ fn of_plan(plan: &str, runs: &[RunEntry]) -> Markup {
         @if let Some((name, values)) = trend(&own) {
             p.trend { (sparkline(&values)) " " (name) ": " (change(&values)) }
         }
-        div.scroll { table { "\n"
+        div.scroll tabindex="0" { table { "\n"
             thead { tr {
                 th scope="col" { "started" } th scope="col" { "result" } th scope="col" { "answer" }
                 th scope="col" { "version" }

@@ -313,7 +313,7 @@ impl Render for ReportTable {
         let is_wide = self.is_grouped || !self.groups.is_empty();
         let headings = self.headings.iter().enumerate().skip(self.start());
         html! {
-            div.scroll { table class=[is_wide.then_some("results")] { "\n"
+            div.scroll tabindex="0" { table class=[is_wide.then_some("results")] { "\n"
                 thead {
                     @if !self.groups.is_empty() {
                         tr { @for (name, size) in &self.groups {

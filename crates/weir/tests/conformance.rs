@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, reason = "the table of results is its output")]
 
 mod conformance {
+    pub(crate) mod accessibility;
     pub(crate) mod browser;
     pub(crate) mod cases;
     pub(crate) mod command;
@@ -28,6 +29,7 @@ mod conformance {
     pub(crate) mod runner;
     pub(crate) mod sdk;
     pub(crate) mod secure;
+    pub(crate) mod site_page;
     pub(crate) mod test_env;
     pub(crate) mod transports;
 }

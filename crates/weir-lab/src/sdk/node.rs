@@ -25,6 +25,9 @@ pub const OLD_NODE_SDK_VERSION: &str = "8.0.5";
 /// Version of `lightstreamer-client-web`.
 pub const WEB_SDK_VERSION: &str = "9.2.3";
 
+/// Version of `axe-core`.
+pub const AXE_VERSION: &str = "4.14.1";
+
 /// An SDK in JavaScript and the program to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSdk {
@@ -58,6 +61,18 @@ pub fn old_node(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<Nod
 pub fn web(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<NodeSdk> {
     let names = ["web", WEB_SDK_VERSION, "browsers"];
     release(names, &WEB_PACKAGES, &mut Operation { progress, stop })
+}
+
+/// Returns the directory for `NODE_PATH` with axe-core, which checks pages for accessibility,
+/// installed with npm if it is not cached.
+pub fn axe(progress: &mut dyn FnMut(&str), stop: &AtomicBool) -> Result<PathBuf> {
+    let name = format!("axe-core-{AXE_VERSION}");
+    let mut operation = Operation { progress, stop };
+    let dir = cache::entry(&name, INSTALL_BYTES, &mut operation, |dir, operation| {
+        let what = format!("axe-core {AXE_VERSION}");
+        npm::install(&AXE_PACKAGES, &what, dir, operation)
+    })?;
+    Ok(dir.join("node_modules"))
 }
 
 fn release(
@@ -118,6 +133,11 @@ const WEB_PACKAGES: Packages = Packages {
     lock: include_str!("web/package-lock.json"),
     package: "lightstreamer-client-web",
 };
+const AXE_PACKAGES: Packages = Packages {
+    json: include_str!("axe/package.json"),
+    lock: include_str!("axe/package-lock.json"),
+    package: "axe-core",
+};
 
 #[cfg(test)]
 mod tests {
@@ -128,5 +148,6 @@ mod tests {
         assert!(PACKAGES.is_pinned_to(NODE_SDK_VERSION));
         assert!(WEB_PACKAGES.is_pinned_to(WEB_SDK_VERSION));
         assert!(OLD_PACKAGES.is_pinned_to(OLD_NODE_SDK_VERSION));
+        assert!(AXE_PACKAGES.is_pinned_to(AXE_VERSION));
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn part(id: &str, title: &str, content: &Markup) -> Markup {
 }
 
 pub(crate) fn chart(svg: &str, caption: &str) -> Markup {
-    html! { figure { div.scroll { (PreEscaped(svg)) } figcaption { (caption) } } "\n" }
+    html! { figure { div.scroll tabindex="0" { (PreEscaped(svg)) } figcaption { (caption) } } "\n" }
 }
 
 /// Returns a list, or nothing without items.

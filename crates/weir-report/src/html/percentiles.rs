@@ -74,7 +74,7 @@ fn mean_stages(level: &Level<'_>) -> Markup {
         .fold(0.0, f64::max);
     html! { @if !rows.is_empty() {
         p.caption { (level.label()) }
-        div.scroll { table.stages { tbody { @for (name, stages) in rows { tr {
+        div.scroll tabindex="0" { table.stages { tbody { @for (name, stages) in rows { tr {
             th scope="row" { (name) }
             td { (bar(stages, most_us)) }
             td."n strong" { (format::duration_us(sum(stages))) }

@@ -9,13 +9,14 @@ use base64::engine::general_purpose::STANDARD;
 const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
 const UPLOT_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
-const PAGE: [&str; 7] = [
+const PAGE: [&str; 8] = [
     include_str!("script/base.js"),
     include_str!("script/charts.js"),
     include_str!("script/sections.js"),
     include_str!("script/decide.js"),
     include_str!("script/sort.js"),
     include_str!("script/copy.js"),
+    include_str!("script/scroll.js"),
     include_str!("script/start.js"),
 ];
 

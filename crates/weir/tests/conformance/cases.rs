@@ -15,6 +15,7 @@ use super::pages;
 use super::report_page;
 use super::sdk::is_old;
 use super::secure;
+use super::site_page;
 use super::test_env::{Case, any_port};
 use super::transports;
 
@@ -84,7 +85,8 @@ const CASES: [(&str, Run); 55] = [
 ];
 
 /// Cases about Weir's own pages, which run only with the browser SDK.
-const PAGES: [(&str, Run); 7] = [
+const PAGES: [(&str, Run); 8] = [
+    ("site", site_page::site),
     ("example_page", pages::example),
     ("init_page", pages::init),
     ("dashboard", pages::dashboard),

@@ -59,8 +59,13 @@ impl Page {
             lines,
             seen: RefCell::default(),
         };
-        page.ask(&json!({ "cmd": "open", "url": url }))?;
+        page.navigate(url)?;
         Ok(page)
+    }
+
+    /// Opens another address and waits until it is loaded.
+    pub(crate) fn navigate(&self, url: &str) -> Result<()> {
+        self.ask(&json!({ "cmd": "open", "url": url })).map(drop)
     }
 
     fn ask(&self, command: &Value) -> Result<Value> {
@@ -85,6 +90,21 @@ impl Page {
     /// Returns the value of a JavaScript expression.
     pub(crate) fn evaluate(&self, expression: &str) -> Result<Value> {
         self.ask(&json!({ "cmd": "evaluate", "expression": expression }))
+    }
+
+    /// Presses a key, with the name that browsers give it.
+    pub(crate) fn press(&self, key: &str) -> Result<()> {
+        self.ask(&json!({ "cmd": "press", "key": key })).map(drop)
+    }
+
+    /// Types a text into the element that has the keyboard.
+    pub(crate) fn type_text(&self, text: &str) -> Result<()> {
+        self.ask(&json!({ "cmd": "type", "text": text })).map(drop)
+    }
+
+    /// Returns what axe-core finds.
+    pub(crate) fn audit(&self) -> Result<Value> {
+        self.ask(&json!({ "cmd": "audit" }))
     }
 
     /// Waits until the value of an expression is accepted.
@@ -121,7 +141,8 @@ impl Page {
         Ok(())
     }
 
-    /// Checks that the page has no errors and that all its requests start with this text.
+    /// Checks that the page has no errors and warnings, and that all its requests start with one of
+    /// these texts.
     pub(crate) fn finish(self, own: &[&str]) -> Result<()> {
         self.evaluate("0")?;
         let seen = self.seen.borrow();

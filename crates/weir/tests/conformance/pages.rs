@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use weir_kafka::{Admin, KafkaSettings};
 use weir_proxy::{CliOverrides, Proxy, ProxyConfig};
 
+use super::accessibility::{audit, press_on, reach, tab_order, type_into};
 use super::events::{DriverConfig, Subscription};
 use super::gateway::GatewayProcess;
 use super::page::Page;
@@ -25,8 +26,9 @@ pub(crate) const MARKUP: &str = "document.querySelectorAll('img, #bold').length"
 /// Token of session administration.
 const SESSIONS_TOKEN: &str = "operators-0123456789-0123456789-0123";
 /// Window sizes of a desktop, a tablet and a phone.
-const SIZES: [(u32, u32); 3] = [(1280, 900), (820, 1100), (390, 844)];
-const WIDTH: &str = "document.scrollingElement.scrollWidth";
+pub(crate) const SIZES: [(u32, u32); 3] = [(1280, 900), (820, 1100), (390, 844)];
+/// Width that the page needs.
+pub(crate) const WIDTH: &str = "document.scrollingElement.scrollWidth";
 const PAPER: &str = "getComputedStyle(document.body).backgroundColor";
 const INK: &str = "getComputedStyle(document.body).color";
 
@@ -242,7 +244,14 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
     page.until_is(&legend("WebSocket"), "0")?;
     let line = "document.querySelector('#charts .series').getAttribute('d').length";
     page.until(line, |length| length.as_u64() > Some(20))?;
+    let topics = "[...document.querySelectorAll('#topics td:first-child')]\
+                  .map((cell) => cell.textContent)";
+    page.until(topics, |names| {
+        let names = names.as_array().map(Vec::as_slice).unwrap_or_default();
+        names.contains(&json!(case.topic("")))
+    })?;
     views(case, &page)?;
+    keys(&page)?;
     let markup = page.evaluate(MARKUP)?;
     ensure!(markup == 0, "{markup} elements from names");
     page.finish(&[&site, "data:"])
@@ -260,15 +269,13 @@ pub(crate) fn try_page(case: &Case<'_>) -> Result<()> {
             .is_some_and(|text| text.contains(&case.topic("")))
     })?;
     let raw = case.raw(&["t"]);
-    let fill = [
-        ("connection", raw.data_adapter.as_str()),
-        ("item", raw.items[0].as_str()),
-    ]
-    .map(|(id, text)| format!("document.getElementById('{id}').value = {}", json!(text)));
-    page.evaluate(&format!(
-        "{}, document.getElementById('add').requestSubmit(), 1",
-        fill.join(", ")
-    ))?;
+    let choose = format!(
+        "document.getElementById('connection').value = {}",
+        json!(raw.data_adapter)
+    );
+    page.evaluate(&choose)?;
+    type_into(&page, "#item", &raw.items[0])?;
+    page.press("Enter")?;
     page.until_is("document.getElementById('status').textContent", "connected")?;
     let shown = "document.getElementById('values').textContent";
     page.until(shown, |text| {
@@ -278,17 +285,50 @@ pub(crate) fn try_page(case: &Case<'_>) -> Result<()> {
     let markup = page.evaluate(MARKUP)?;
     ensure!(markup == 0, "{markup} elements from values");
     views(case, &page)?;
+    tab_order(&page)?;
+    // An item of the list fills the form; its parameter is typed next.
+    press_on(&page, "#listed button", "Enter")?;
+    page.until_is("document.activeElement.id", "item")?;
+    page.until("document.getElementById('item').value", |item| {
+        item.as_str().is_some_and(|item| item.ends_with("=]"))
+    })?;
+    press_on(&page, "#values button", " ")?;
+    page.until_is(shown, "")?;
     let sockets = format!("ws://{}", gateway.address());
     page.finish(&[&site, "data:", &sockets])
 }
 
-/// Sessions are listed with their token only, and hidden on request.
+/// Everything works with keys, and the keyboard stays where it is while values change.
+fn keys(page: &Page) -> Result<()> {
+    tab_order(page)?;
+    let pressed = |name: &str| format!("document.querySelector('{name}').ariaPressed");
+    press_on(page, "[data-minutes=\"5\"]", "Enter")?;
+    page.until_is(&pressed("[data-minutes=\"5\"]"), "true")?;
+    press_on(page, "#pause", " ")?;
+    page.until_is(&pressed("#pause"), "true")?;
+    page.press(" ")?;
+    page.until_is(&pressed("#pause"), "false")?;
+    press_on(page, "#charts", "ArrowLeft")?;
+    page.until("document.querySelectorAll('.cursor').length", |lines| {
+        lines.as_u64() > Some(1)
+    })?;
+    page.press("Escape")?;
+    page.until("document.querySelectorAll('.cursor').length", |lines| {
+        lines == 0
+    })?;
+    reach(page, "#tables > div")?;
+    let drawn = page.evaluate("page.drawnTo")?;
+    page.until("page.drawnTo", |now| *now != drawn)?;
+    let stays = page.evaluate("document.activeElement.matches('#tables > div')")?;
+    ensure!(stays == true, "new samples take the keyboard away");
+    Ok(())
+}
+
+/// Sessions are listed with their token only, and hidden on request; all with the keyboard.
 fn lists_sessions(page: &Page) -> Result<()> {
     let submit = |token: &str| {
-        let fill = format!("document.getElementById('operator').value = '{token}'");
-        page.evaluate(&format!(
-            "{fill}, document.getElementById('list').requestSubmit(), 1"
-        ))
+        type_into(page, "#operator", token)?;
+        page.press("Enter")
     };
     let rows = "document.querySelectorAll('#session-rows tr').length";
     let denied = "document.getElementById('denied').textContent";
@@ -300,12 +340,14 @@ fn lists_sessions(page: &Page) -> Result<()> {
     let transports = "[...document.querySelectorAll('#session-rows tr')]\
                       .map((row) => row.cells[4].textContent).sort().join()";
     page.until_is(transports, "http_polling,ws_streaming")?;
-    page.evaluate("document.getElementById('forget').click(), 1")?;
+    press_on(page, "#forget", " ")?;
     page.until(rows, |count| count == 0)?;
     submit("")?;
     page.until_is(denied, "Enter the token.")?;
     submit(SESSIONS_TOKEN)?;
     page.until(rows, |count| count == 2)?;
+    let slowest = "document.querySelectorAll('#slowest-rows tr').length";
+    page.until(slowest, |count| count == 1)?;
     let top = "document.querySelector('#item-rows').rows[0].cells[2].textContent";
     page.until_is(top, "2").map(drop)
 }
@@ -354,9 +396,14 @@ pub(crate) fn proxy_dashboard(case: &Case<'_>) -> Result<()> {
     let client = TcpStream::connect(address)?;
     page.until_is(&tile("Connections"), "1")?;
     page.until_is(&legend("clients"), "1")?;
+    press_on(&page, "#list-clients", "Enter")?;
+    let states = "[...document.querySelectorAll('#client-rows tr')]\
+                  .map((row) => row.cells[5].textContent).join()";
+    page.until_is(states, "waiting")?;
     drop(client);
     page.until_is(&tile("Connections"), "0")?;
     views(case, &page)?;
+    tab_order(&page)?;
     // The page asks for data until it is closed.
     page.finish(&[&site, "data:"])?;
     proxy.shut_down();
@@ -381,7 +428,8 @@ fn legend(label: &str) -> String {
     )
 }
 
-/// All windows, light and dark: no overflow, and colors that follow the scheme. Saves screenshots.
+/// All windows, light and dark: no overflow, colors that follow the scheme, and no finding of
+/// axe-core. Saves screenshots.
 pub(crate) fn views(case: &Case<'_>, page: &Page) -> Result<()> {
     let mut papers = Vec::new();
     for scheme in ["light", "dark"] {
@@ -392,6 +440,7 @@ pub(crate) fn views(case: &Case<'_>, page: &Page) -> Result<()> {
                 shown.as_u64().is_some_and(|most| most <= u64::from(size.0))
             })
             .with_context(|| format!("in a window of {size:?}"))?;
+            audit(page).with_context(|| format!("{scheme}, {size:?}"))?;
         }
         let (paper, ink) = (
             lightness(&page.evaluate(PAPER)?)?,

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use weir_stats::{Histogram, hlog};
 
+use super::accessibility::{press_on, tab_order};
 use super::page::Page;
 use super::pages::{HOSTILE, MARKUP, views};
 use super::test_env::Case;
@@ -79,9 +80,24 @@ pub(crate) fn report(case: &Case<'_>) -> Result<()> {
 
     copies(&page)?;
     views(case, &page)?;
+    tab_order(&page)?;
+    keys(&page)?;
     let markup = page.evaluate(MARKUP)?;
     ensure!(markup == 0, "{markup} elements from names");
     page.finish(&[&url])
+}
+
+/// Tables are sorted and details opened with keys.
+fn keys(page: &Page) -> Result<()> {
+    let sorted = "document.querySelector('.sortable th[aria-sort]').ariaSort";
+    press_on(page, ".sortable th button", "Enter")?;
+    page.until_is(sorted, "ascending")?;
+    page.press(" ")?;
+    page.until_is(sorted, "descending")?;
+    let open = "document.querySelectorAll('details[open]').length";
+    let before = page.evaluate(open)?;
+    press_on(page, "summary", "Enter")?;
+    page.until(open, |count| *count != before).map(drop)
 }
 
 /// Tables are copied as Markdown, static and interactive charts as images.
@@ -133,6 +149,7 @@ pub(crate) fn libraries(case: &Case<'_>) -> Result<()> {
     let failed = "document.querySelector('#libraries').textContent";
     page.until(failed, |shown| text(shown).contains("it crashed"))?;
     views(case, &page)?;
+    tab_order(&page)?;
     let markup = page.evaluate(MARKUP)?;
     ensure!(markup == 0, "{markup} elements from names");
     page.finish(&[&url])

@@ -26,8 +26,8 @@ pub(crate) enum Sdk {
     Python(PythonSdk, &'static str),
     /// SDK with the directory of the compiled driver.
     Java(JavaSdk, PathBuf),
-    /// SDK with the browser in which its clients run as pages.
-    Web(NodeSdk, Browser),
+    /// SDK with the browser in which its clients run as pages, and the directory of axe-core.
+    Web(NodeSdk, Browser, PathBuf),
 }
 
 impl Sdk {
@@ -68,8 +68,9 @@ impl Sdk {
             "web" => {
                 let browser = weir_lab::sdk::browser()?;
                 let sdk = weir_lab::sdk::web(&mut |_| {}, &stop)?;
+                let axe = weir_lab::sdk::axe(&mut |_| {}, &stop)?;
                 let browser = Browser::start(&browser, dir)?;
-                Ok(Self::Web(sdk, browser))
+                Ok(Self::Web(sdk, browser, axe))
             }
             _ => bail!("no SDK \"{name}\", known: {NAMES:?}"),
         }
@@ -110,7 +111,7 @@ impl Sdk {
                 command.env("WEIR_AUTHORITY", certificates().join("ca.pem"));
                 command
             }
-            Self::Web(sdk, browser) => in_browser(sdk, browser, "driver.js"),
+            Self::Web(sdk, browser, _) => in_browser(sdk, browser, "driver.js"),
         }
     }
 
@@ -118,7 +119,11 @@ impl Sdk {
     /// the browser SDK.
     pub(crate) fn page_command(&self) -> Option<(Command, PathBuf)> {
         match self {
-            Self::Web(sdk, browser) => Some((in_browser(sdk, browser, "page.js"), sdk.modules())),
+            Self::Web(sdk, browser, axe) => {
+                let mut command = in_browser(sdk, browser, "page.js");
+                command.env("WEIR_AXE", axe.join("axe-core/axe.min.js"));
+                Some((command, sdk.modules()))
+            }
             Self::Node(..) | Self::Python(..) | Self::Java(..) => None,
         }
     }

@@ -20,6 +20,11 @@ const Format = {
     return Format.count(value) + "/s";
   },
 
+  /** A rate that may be unknown, with at most three digits. */
+  rate(value) {
+    return value === null ? "–" : Format.perSecond(value);
+  },
+
   bytesPerSecond(value) {
     return Format.bytes(value) + "/s";
   },

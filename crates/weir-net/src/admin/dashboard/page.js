@@ -154,22 +154,43 @@ function panel(title) {
   return box;
 }
 
-/** A table: `head` has a title per column, `rows` have a text or [text, class] per cell. */
-function table({ id, title, head, rows }) {
+/** A table without rows: `head` has a title and a class per column. */
+function table({ id, title, head }) {
   const box = panel(title);
   const element = html("table", "", box);
   const titles = html("tr", "", html("thead", "", element));
   head.forEach(([name, className]) => html("th", className, titles, name).setAttribute("scope", "col"));
-  const body = html("tbody", "", element);
-  body.id = id;
-  for (const cells of rows) {
-    const row = html("tr", "", body);
+  html("tbody", "", element).id = id;
+  return box;
+}
+
+/** Shows the rows of a table, each cell a text or [text, class], and its title, if they are new. */
+function fill(box, { title, head, rows }) {
+  const shown = JSON.stringify([title, rows]);
+  if (box.shown === shown) return;
+  box.shown = shown;
+  box.setAttribute("aria-label", title);
+  box.querySelector("h2").textContent = title;
+  const filled = rows.map((cells) => {
+    const row = html("tr");
     cells.forEach((cell, number) => {
       const [text, className] = Array.isArray(cell) ? cell : [cell, ""];
       html("td", `${head[number][1]} ${className}`.trim(), row, text);
     });
-  }
-  return box;
+    return row;
+  });
+  box.querySelector("tbody").replaceChildren(...filled);
+}
+
+/** Shows tables in an area. Those that are there already keep the keyboard and what is scrolled. */
+function showTables(area, tables) {
+  const boxes = tables.map((one) => {
+    const box = [...area.children].find((child) => child.querySelector("tbody")?.id === one.id) || table(one);
+    fill(box, one);
+    return box;
+  });
+  const isSame = boxes.length === area.children.length && boxes.every((box, at) => area.children[at] === box);
+  if (!isSame) area.replaceChildren(...boxes);
 }
 
 function showStatus(kind, text) {
@@ -209,17 +230,14 @@ function showProblems({ problems }) {
 
 const EVENTS = { start: ["start", ""], reload: ["reload", ""], failed: ["reload failed", "bad"], lost: ["lost", "bad"], recovered: ["recovered", "good"] };
 
-/** Redraws events and log only if they are new, to keep what is selected and scrolled. */
+/** Shows events and log, and redraws them only if they are new, to keep what is selected and scrolled. */
 function showRecent({ log }) {
-  const events = page.history.events;
-  const newest = JSON.stringify([events, log]);
-  if (page.recent === newest) return;
-  page.recent = newest;
-  const rows = [...events].reverse().map(({ unix_ms: time, kind, text }) => [Format.clock(time, true), EVENTS[kind], text]);
-  const list = table({ id: "events", title: "Events", head: [["Time", "time"], ["Event", "time"], ["What", ""]], rows });
-  const box = panel("Recent log");
-  html("pre", "log", box, log.length > 0 ? [...log].reverse().join("\n") : "no lines yet").id = "log";
-  find("recent").replaceChildren(list, box);
+  const rows = [...page.history.events].reverse().map(({ unix_ms: time, kind, text }) => [Format.clock(time, true), EVENTS[kind], text]);
+  const events = { id: "events", title: "Events", head: [["Time", "time"], ["Event", "time"], ["What", ""]], rows };
+  if (!find("events")) find("recent").prepend(table(events));
+  fill(find("recent").firstElementChild, events);
+  const text = log.length > 0 ? [...log].reverse().join("\n") : "no lines yet";
+  if (find("log").textContent !== text) find("log").textContent = text;
 }
 
 function take(response) {
@@ -248,9 +266,10 @@ function show() {
   if (page.paused) return;
   page.drawnTo = response.now_unix_ms;
   showTiles();
-  find("tables").replaceChildren(...PRODUCT.tables(response, latest).map(table));
+  showTables(find("tables"), PRODUCT.tables(response, latest));
   showRecent(response);
   find("sessions").hidden = !response.has_session_calls;
+  find("clients").hidden = !PRODUCT.clients;
   draw();
 }
 
@@ -307,22 +326,49 @@ async function listSessions() {
   find("operator").value = "";
   const token = sessionStorage.getItem(SESSIONS_TOKEN);
   if (!token) return forgetSessions("Enter the token.");
-  const query = new URLSearchParams({ limit: "100", user: find("user").value, order: find("order").value });
+  const headers = { Authorization: `Bearer ${token}` };
+  const user = find("user").value;
+  const get = async (resource, options) => {
+    const response = await fetch(`/admin/v1/${resource}?${new URLSearchParams(options)}`, { headers, cache: "no-store" });
+    if (response.ok) return response.json();
+    throw new Error(response.status === 401 ? "Wrong token of session administration." : `Status ${response.status}.`);
+  };
   try {
-    const headers = { Authorization: `Bearer ${token}` };
-    const response = await fetch(`/admin/v1/sessions?${query}`, { headers, cache: "no-store" });
-    if (response.status === 401) return forgetSessions("Wrong token of session administration.");
-    if (!response.ok) throw new Error(`status ${response.status}`);
-    const listed = await response.json();
-    const counted = await fetch("/admin/v1/items", { headers, cache: "no-store" });
-    if (!counted.ok) throw new Error(`status ${counted.status}`);
-    const tables = [PRODUCT.sessions(listed), PRODUCT.items(await counted.json())];
-    find("listed").replaceChildren(...tables.map(table));
+    const slowest = await get("sessions", { limit: "10", user, order: "slowest" });
+    const sessions = await get("sessions", { limit: "100", user });
+    const items = await get("items", {});
+    showTables(find("listed"), [PRODUCT.slowest(slowest), PRODUCT.items(items), PRODUCT.sessions(sessions)]);
     find("forget").hidden = false;
     find("denied").textContent = "";
-  } catch {
-    find("denied").textContent = "No response.";
+  } catch (error) {
+    if (error.message.startsWith("Wrong")) return forgetSessions(error.message);
+    find("denied").textContent = error instanceof TypeError ? "No response." : error.message;
   }
+}
+
+/** Lists the clients of a product without sessions, when asked to. */
+async function listClients() {
+  const token = sessionStorage.getItem("weir-admin-token");
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  try {
+    const response = await fetch(PRODUCT.clients.path, { headers, cache: "no-store" });
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    showTables(find("listed-clients"), PRODUCT.clients.tables(await response.json()));
+    find("failed").textContent = "";
+  } catch {
+    find("failed").textContent = "No response.";
+  }
+}
+
+/** Moves the time under the pointer with the keyboard, by a 30th of the period. */
+function step(event) {
+  const steps = { ArrowLeft: -1, ArrowRight: 1 };
+  if (event.key === "Escape") return point(null);
+  if (!(event.key in steps) || page.drawnTo === undefined) return;
+  event.preventDefault();
+  const period = page.minutes * 60000;
+  const at = (page.at ?? page.drawnTo) + (steps[event.key] * period) / 30;
+  point(Math.min(Math.max(at, page.drawnTo - period), page.drawnTo));
 }
 
 function start() {
@@ -340,6 +386,8 @@ find("list").addEventListener("submit", (event) => {
   event.preventDefault();
   listSessions();
 });
+find("list-clients").addEventListener("click", listClients);
+find("charts").addEventListener("keydown", step);
 find("forget").addEventListener("click", () => forgetSessions(""));
 find("pause").addEventListener("click", (event) => {
   page.paused = !page.paused;

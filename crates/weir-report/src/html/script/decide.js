@@ -89,4 +89,5 @@ function decide() {
   live.append(form, result);
   section.classList.add("decided");
   show();
+  stops.observe(result);
 }

@@ -1,0 +1,86 @@
+//! The documentation as a site: its pages in all windows, and its search with the keyboard.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::accessibility::{audit, press_on, type_into};
+use super::page::Page;
+use super::pages::{SIZES, WIDTH};
+use super::test_env::Case;
+
+/// Pages that are looked at in all windows, light and dark: text, code, wide tables, a calculator.
+const PAGES: [&str; 4] = [
+    "index.html",
+    "docs/own-topic.html",
+    "docs/configuration.html",
+    "docs/sizing.html",
+];
+
+/// Every page is free of serious findings of axe-core and as narrow as the window, and the search
+/// works from a file.
+pub(crate) fn site(case: &Case<'_>) -> Result<()> {
+    let dir = case.dir().join("site");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/docs");
+    let built = Command::new(script).arg(&dir).output()?;
+    let errors = String::from_utf8_lossy(&built.stderr);
+    ensure!(built.status.success(), "scripts/docs: {errors}");
+    let root = format!("file://{}/", dir.canonicalize()?.display());
+    let page = Page::open(case, &format!("{root}index.html"))?;
+    for scheme in ["light", "dark"] {
+        for size in SIZES {
+            let picture = case.dir().join(format!("{scheme}-{}.png", size.0));
+            page.view(size, scheme, &picture)?;
+            for name in PAGES {
+                look(&page, &format!("{root}{name}"), size)
+                    .with_context(|| format!("{name}, {scheme}, {size:?}"))?;
+            }
+        }
+    }
+    let mut others = Vec::new();
+    for entry in fs::read_dir(dir.join("docs"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        others.extend(name.ends_with(".html").then_some(name));
+    }
+    ensure!(others.len() > 30, "{others:?}");
+    for name in &others {
+        look(&page, &format!("{root}docs/{name}"), SIZES[2])
+            .with_context(|| format!("{name} on a phone"))?;
+    }
+    page.view(SIZES[0], "light", &case.dir().join("search.png"))?;
+    searches(&page, &root)?;
+    page.finish(&[&root, "blob:", "data:"])
+}
+
+fn look(page: &Page, url: &str, (width, _): (u32, u32)) -> Result<()> {
+    page.navigate(url)?;
+    // A page without styles would be black on white, and its scripts would fail.
+    page.until_is(
+        "getComputedStyle(document.querySelector('.md-header')).position",
+        "sticky",
+    )?;
+    page.until(WIDTH, |shown| {
+        shown.as_u64().is_some_and(|most| most <= u64::from(width))
+    })?;
+    audit(page)
+}
+
+/// The first stop leads to the text; a search leads to a page.
+fn searches(page: &Page, root: &str) -> Result<()> {
+    page.navigate(&format!("{root}index.html"))?;
+    page.press("Tab")?;
+    page.until("document.activeElement.matches('.md-skip')", |is| {
+        is == true
+    })?;
+    type_into(page, ".md-search__input", "Last-Event-ID")?;
+    let found = "document.querySelectorAll('.md-search-result__link').length";
+    page.until(found, |count| count.as_u64() > Some(0))?;
+    press_on(page, ".md-search-result__link", "Enter")?;
+    page.until("location.pathname", |path| {
+        path.as_str()
+            .is_some_and(|path| path.ends_with("docs/without-sdk.html"))
+    })?;
+    Ok(())
+}
