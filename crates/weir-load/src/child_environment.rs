@@ -10,6 +10,7 @@ pub const OPTION_PREFIXES: &[&str] = &[
     "WEIR_GATEWAY_",
     "WEIR_LAB_",
     "WEIR_LOAD_",
+    "WEIR_OPTIONS_",
     "WEIR_PROXY_",
 ];
 

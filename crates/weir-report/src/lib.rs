@@ -29,6 +29,7 @@ mod sweep_table;
 mod table;
 mod terminal;
 mod text;
+mod text_table;
 mod timeline;
 mod view;
 
@@ -43,6 +44,8 @@ pub use overhead::{OVERHEAD_FILE, overhead_table};
 pub use overlay::{compared_pair, overlay};
 pub use run_dir::{ReportError, RunData};
 pub use terminal::render_table;
+pub use text::wrapped;
+pub use text_table::{TextColumn, TextTable};
 
 /// Rebuilds every output of a run directory and returns the paths written.
 ///

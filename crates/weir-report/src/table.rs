@@ -7,6 +7,7 @@ use maud::{Markup, Render, html};
 use crate::escape;
 use crate::format::NONE;
 use crate::text::{clip, length, paint, wrap};
+use crate::text_table::aligned;
 
 #[derive(Default)]
 pub(crate) struct ReportTable {
@@ -247,20 +248,14 @@ impl ReportTable {
         for (index, field) in fields.iter().enumerate().skip(self.start()) {
             let text = escape::terminal(&field.text);
             let is_last = index + 1 == fields.len();
-            let space = match is_last && is_short {
-                true => 0,
-                false => widths[index].saturating_sub(length(&text)),
+            let size = length(&text);
+            let (text, room) = match is_last && is_short {
+                true => (wrap(&text, at, width), 0),
+                false => (text, widths[index]),
             };
-            let (before, after) = match self.numbers.contains(&index) {
-                true => (space, 0),
-                false => (0, if is_last { 0 } else { space }),
-            };
-            let shown = match is_last && is_short {
-                true => wrap(&text, at, width),
-                false => text,
-            };
-            let shown = paint(field.class, &shown, color);
-            line.push_str(&format!("{:before$}{shown}{:after$}", "", ""));
+            let shown = paint(field.class, &text, color);
+            let is_number = self.numbers.contains(&index);
+            line.push_str(&aligned(&shown, size, room, is_number));
             at += widths[index] + 2;
             if !is_last {
                 line.push_str("  ");

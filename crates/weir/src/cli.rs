@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::exit::Exit;
 use crate::logging::{self, Log, LogFormat};
-use crate::{cmd, environment, help};
+use crate::{cmd, environment, help, options_file};
 
 /// Kafka gateway for live clients, Kafka proxy and benchmarking tool
 #[derive(Debug, Parser)]
@@ -33,6 +34,11 @@ pub(crate) struct Cli {
         display_order = 901
     )]
     log_format: LogFormat,
+    /// File with options of any command (TOML, docs/environment.md)
+    ///
+    /// Variables of the environment and the command line take precedence.
+    #[arg(long, global = true, value_name = "FILE", display_order = 902)]
+    options_file: Option<PathBuf>,
 
     #[command(subcommand)]
     pub(crate) command: CliCommand,
@@ -81,12 +87,16 @@ pub(crate) fn command() -> Command {
 /// Parses the command line of the process. An error is printed, as is requested help.
 pub(crate) fn parse() -> Result<Cli, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
+    if let Err(error) = options_file::apply(&words, &command()) {
+        eprintln!("weir: {error:#}");
+        return Err(Exit::Usage.into());
+    }
     let matches = cmd::bench_run_args::for_plan(command(), &words).try_get_matches_from(&words);
     let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
     parsed.map_err(|error| {
         // Failing to print, for example to a closed pipe, changes nothing.
         let _ = error.print();
-        if let Some(note) = environment::note_on(&error, &words) {
+        if let Some(note) = environment::note_on(&error, &words, options_file::source_of) {
             eprintln!("{note}");
         }
         // Invariant: clap's codes are 0 and 2.

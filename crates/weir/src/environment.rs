@@ -67,8 +67,13 @@ fn with_note(command: Command, group: &str) -> Command {
     command.after_long_help(help.unwrap_or(note))
 }
 
-/// Returns a line that names the variables that an error of the command line is about.
-pub(crate) fn note_on(error: &clap::Error, words: &[impl AsRef<OsStr>]) -> Option<String> {
+/// Returns lines that name the variables that an error of the command line is about. `file_of`
+/// returns the file that has set a variable, if one has.
+pub(crate) fn note_on(
+    error: &clap::Error,
+    words: &[impl AsRef<OsStr>],
+    file_of: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
     let words: Vec<_> = words
         .iter()
         .map(|it| it.as_ref().to_string_lossy())
@@ -103,7 +108,12 @@ pub(crate) fn note_on(error: &clap::Error, words: &[impl AsRef<OsStr>]) -> Optio
                 .find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
         })
         .collect();
-    (!names.is_empty()).then(|| format!("note: {} is set in the environment", names.join(", ")))
+    let place = |name: String| match file_of(&name) {
+        Some(file) => format!("note: {name} is set in {file}"),
+        None => format!("note: {name} is set in the environment"),
+    };
+    let notes: Vec<String> = names.into_iter().map(place).collect();
+    (!notes.is_empty()).then(|| notes.join("\n"))
 }
 
 #[cfg(test)]

@@ -49,9 +49,10 @@ fn grouped(arg: Arg) -> Arg {
 fn with_short_notes(command: Command, path: &str) -> Command {
     let notes = command.get_after_help().map(ToString::to_string);
     let notes = notes.unwrap_or_default();
-    let has_hidden = command
-        .get_arguments()
-        .any(|arg| arg.is_hide_short_help_set() && arg.get_long() != Some("log-format"));
+    let has_hidden = command.get_arguments().any(|arg| {
+        arg.is_hide_short_help_set()
+            && !RARELY_NEEDED_BY_ALL.contains(&arg.get_long().unwrap_or_default())
+    });
     let is_long = notes.lines().count() > NOTE_LINES_MAX;
     let more = format!("All options and notes: weir {path} --help");
     match (is_long, has_hidden) {
@@ -91,6 +92,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Log", &["log", "log-format"]),
+    ("Environment", &["options-file"]),
 ];
 
 /// Options that no short help shows, unless [`SHORT_HELP`] names them.
@@ -100,7 +102,11 @@ const RARELY_NEEDED: &[&str] = &[
     "kafka-reader",
     "lightstreamer-conf",
     "log-format",
+    "options-file",
 ];
+
+/// Of these, the options of all commands: the note on hidden options is not about them.
+const RARELY_NEEDED_BY_ALL: &[&str] = &["log-format", "options-file"];
 
 /// Options in the short help of commands with many of them.
 const SHORT_HELP: &[(&str, &[&str])] = &[

@@ -14,6 +14,7 @@ mod exit;
 mod help;
 mod logging;
 mod man;
+mod options_file;
 mod signal;
 
 use std::process::ExitCode;

@@ -155,13 +155,47 @@ fn options_come_from_the_environment() {
 }
 
 #[test]
+fn options_come_from_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("options.toml");
+    std::fs::write(&file, "[gateway]\nadapters = \"from-file.xml\"\n").unwrap();
+    let file = file.to_str().unwrap();
+    let (code, printed) = check(&["--options-file", file], &[]);
+    assert_eq!(code, Some(2));
+    assert!(printed.contains("from-file.xml"), "{printed}");
+    let variable = ("WEIR_OPTIONS_FILE", file);
+    let (_, printed) = check(&[], &[variable]);
+    assert!(printed.contains("from-file.xml"), "{printed}");
+
+    // The environment takes precedence over the file, the command line over both.
+    let environment = [variable, ("WEIR_GATEWAY_ADAPTERS", "from-environment.xml")];
+    let (_, printed) = check(&[], &environment);
+    assert!(printed.contains("from-environment.xml"), "{printed}");
+    let (_, printed) = check(&["--adapters", "typed.xml"], &environment);
+    assert!(printed.contains("typed.xml"), "{printed}");
+    assert!(!printed.contains("from-"), "{printed}");
+
+    // Errors name the file.
+    std::fs::write(file, "[gateway]\nkafka-reader = \"other\"\n").unwrap();
+    let (code, printed) = check(&[], &[variable]);
+    assert_eq!(code, Some(2));
+    let note = format!("note: WEIR_GATEWAY_KAFKA_READER is set in {file}\n");
+    assert!(printed.ends_with(&note), "{printed}");
+    std::fs::write(file, "[gateway]\nadapter = \"misspelt.xml\"\n").unwrap();
+    let (code, printed) = check(&[], &[variable]);
+    assert_eq!(code, Some(2));
+    let error = format!("weir: --options-file {file}: \n  adapter in [gateway] is not an option");
+    assert!(printed.starts_with(&error), "{printed}");
+}
+
+#[test]
 fn plan_options_come_from_the_environment() {
     let plan = ["bench", "run", "client-libraries"];
     let cells = ("WEIR_BENCH_CELLS", "produce.warm/100x10");
     let list = ("WEIR_BENCH_LIST_CELLS", "true");
     let (code, printed) = run(&plan, &[cells, list, ("WEIR_BENCH_QUICK", "false")]);
     assert_eq!(code, Some(0), "{printed}");
-    assert!(printed.starts_with("produce.warm/100x10"), "{printed}");
+    assert!(printed.contains("\nproduce.warm/100x10 "), "{printed}");
     let (code, printed) = run(&plan, &[list, ("WEIR_BENCH_LEVELS", "5")]);
     assert_eq!(code, Some(2), "{printed}");
     assert!(
@@ -223,6 +257,43 @@ fn short_help_fits_one_screen() {
     }
     assert!(checked > 30, "{checked} commands");
     assert!(too_long.is_empty(), "{}", too_long.join("\n"));
+}
+
+#[test]
+fn tables_fit_the_terminal_without_breaking_words() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/adapters.xml");
+    let check = [
+        "gateway",
+        "check",
+        "--offline",
+        "--adapters",
+        example.to_str().unwrap(),
+    ];
+    for args in [
+        &check[..],
+        &["bench", "run", "keyed", "--dry-run"],
+        &["bench", "run", "client-libraries", "--list-cells"],
+        &["bench", "list"],
+    ] {
+        let shown = |columns| run(args, &[("COLUMNS", columns)]).1;
+        let (narrow, wide) = (shown("80"), shown("500"));
+        let words = |text: &str| {
+            let mut words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+            words.sort_unstable();
+            words
+        };
+        // A narrow table may have become a list, with a heading in each row.
+        let (narrow_words, wide_words) = (words(&narrow), words(&wide));
+        let is_whole = |word: &&String| wide_words.binary_search(word).is_ok();
+        let broken: Vec<_> = narrow_words.iter().filter(|word| !is_whole(word)).collect();
+        assert!(broken.is_empty(), "{args:?}: {broken:?}\n{narrow}");
+        assert!(narrow_words.len() >= wide_words.len(), "{args:?}: {narrow}");
+        let paths = |line: &&str| !line.contains("/adapters.xml");
+        for line in narrow.lines().filter(paths) {
+            let length = line.chars().count();
+            assert!(length <= 80, "{args:?}, {length} columns: {line}");
+        }
+    }
 }
 
 #[test]

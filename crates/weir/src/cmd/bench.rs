@@ -12,7 +12,7 @@ use weir_bench::plan::{AnyPlan, Plan, PlanEstimate, Valid};
 use weir_bench::{DryRun, Finished, Observer as _, overhead, sweep};
 use weir_engine::machines::Machines;
 use weir_load::kafka::command_line;
-use weir_report::RunData;
+use weir_report::{RunData, TextColumn, TextTable};
 use weir_stats::compare::NamedRun;
 
 use crate::cmd::bench_check_driver::{self, CheckDriverArgs};
@@ -25,6 +25,7 @@ use crate::cmd::bench_list::{self, ListArgs};
 use crate::cmd::bench_run_args::{
     BaselineArgs, ClientsArgs, LibrariesArgs, OverheadArgs, RunArgs, SweepArgs,
 };
+use crate::cmd::text_table::{add_row, print_table};
 use crate::exit::{Exit, Failure, OrExit as _};
 
 #[derive(Debug, Subcommand)]
@@ -183,17 +184,24 @@ fn run_libraries(args: LibrariesArgs, plan: &Valid<LibrariesPlan>) -> Result<Exi
 
 /// Prints one line per cell: its name, and its estimated time or the reason why it is skipped.
 fn print_cells(list: &CellList) {
+    let mut table = TextTable::new(&[
+        TextColumn::text("cell", usize::MAX),
+        TextColumn::number("repetitions"),
+        TextColumn::number("time"),
+        TextColumn::text("skipped", usize::MAX),
+    ]);
     for (cell, time) in &list.cells {
-        match &cell.skipped {
-            Some(reason) => println!("{:<30} skipped: {reason}", cell.name),
-            None => println!(
-                "{:<30} {:>3} repetitions {:>8.0} s",
-                cell.name,
-                cell.repetitions,
-                time.as_secs_f64().ceil()
+        let (repetitions, time) = match &cell.skipped {
+            Some(_) => (String::new(), String::new()),
+            None => (
+                cell.repetitions.to_string(),
+                format!("{:.0} s", time.as_secs_f64().ceil()),
             ),
-        }
+        };
+        let reason = cell.skipped.as_deref().unwrap_or_default();
+        add_row(&mut table, &[&cell.name, &repetitions, &time, reason]);
     }
+    print_table(&table, "");
     let run = list.cells.iter().filter(|(cell, _)| cell.skipped.is_none());
     println!(
         "{} of {} cells run, with {} drivers: about {:.0} minutes (estimated)",

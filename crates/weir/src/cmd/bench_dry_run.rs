@@ -7,8 +7,10 @@ use clap::{Args, ValueEnum};
 use weir_bench::{DryRun, MachineNeeds};
 use weir_engine::inventory::Inventory;
 use weir_engine::limits::{LimitedResource, MachineLimits};
+use weir_report::{TextColumn, TextTable};
 
 use crate::cmd::bench_common::RunOptions;
+use crate::cmd::text_table::{add_row, print_table, print_wrapped};
 use crate::exit::{Exit, Failure, OrExit as _};
 
 #[derive(Debug, Args)]
@@ -83,28 +85,32 @@ impl DryRunArgs {
 }
 
 fn print(dry_run: &DryRun) {
-    let names = dry_run.machines.iter().map(|machine| machine.name.len());
-    let width = names.max().unwrap_or(0).max("machine".len());
-    print!("{:<width$}", "machine");
-    for resource in LimitedResource::ALL {
-        print!("  {:>20}", resource.name());
-    }
-    println!("  roles");
+    let resources = LimitedResource::ALL.map(|resource| TextColumn::number(resource.name()));
+    let first = TextColumn::text("machine", usize::MAX);
+    let columns = [first].into_iter().chain(resources);
+    let columns = columns.chain([TextColumn::text("roles", usize::MAX)]);
+    let mut table = TextTable::new(&columns.collect::<Vec<_>>());
     for machine in &dry_run.machines {
-        print!("{:<width$}", machine.name);
-        for resource in LimitedResource::ALL {
-            let needed = machine.most.of(resource);
-            print!("  {:>20}", cell(needed, machine.limits.of(resource)));
-        }
-        println!("  {}", roles(machine));
+        let needs =
+            LimitedResource::ALL.map(|one| cell(machine.most.of(one), machine.limits.of(one)));
+        let roles = roles(machine);
+        let cells = [machine.name.as_str()].into_iter();
+        let cells = cells.chain(needs.iter().map(String::as_str));
+        add_row(
+            &mut table,
+            &cells.chain([roles.as_str()]).collect::<Vec<_>>(),
+        );
     }
-    println!(
-        "\nLargest needs of all cells and, where known, the machine's limit. Cores and Mbit/s are \
-         estimates from\nmeasurements on another machine; - is not estimated."
+    print_table(&table, "");
+    println!();
+    print_wrapped(
+        "Largest needs of all cells and, where known, the machine's limit. Cores and Mbit/s are \
+         estimates from measurements on another machine; - is not estimated.",
+        "",
     );
     for machine in &dry_run.machines {
         for (exceeded, cell) in &machine.exceeded {
-            println!(
+            let text = format!(
                 "{}: {} needs {} {}, the limit is {}",
                 machine.name,
                 cell,
@@ -112,6 +118,7 @@ fn print(dry_run: &DryRun) {
                 exceeded.resource.name(),
                 amount(exceeded.limit)
             );
+            print_wrapped(&text, "");
         }
     }
     for role in &dry_run.unused {

@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use clap::Args;
 use weir_bench::plan::{AnyPlan, BUILT_IN, PlanEstimate};
 
-use crate::cmd::{editor_schema, terminal};
+use crate::cmd::editor_schema;
+use crate::cmd::text_table::print_wrapped;
 use crate::exit::{Exit, Failure, OrExit as _};
 
 #[derive(Debug, Args)]
@@ -18,23 +19,24 @@ pub(crate) struct ListArgs {
 }
 
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
-    let columns = terminal::size().columns.clamp(60, 100);
     for built_in in BUILT_IN {
         let text = built_in.text_with_bars()?;
         let plan = AnyPlan::parse(&text, built_in.file, &|_| None)?;
         let quick = plan.quick(built_in.file)?;
         let (name, question) = plan.question();
         println!("{name}");
-        print_wrapped(question, columns);
+        print_wrapped(question, "  ");
         if let Some(full_scale) = plan.full_scale() {
-            print_wrapped(full_scale, columns);
+            print_wrapped(full_scale, "  ");
         }
         if let (Some(quick), Some(full)) = (quick.estimate(), plan.estimate()) {
-            println!("  --quick  {}", resources(&quick));
-            println!("  full     {}", resources(&full));
+            print_wrapped(&format!("--quick: {}", resources(&quick)), "  ");
+            print_wrapped(&format!("full: {}", resources(&full)), "  ");
         } else if let AnyPlan::Libraries(quick) = quick {
-            println!("  --quick  at most 5 min; {} cells", quick.cells.len());
-            println!("  full     some hours; select with --cells, for example 'produce.warm/*'");
+            let cells = quick.cells.len();
+            print_wrapped(&format!("--quick: at most 5 min; {cells} cells"), "  ");
+            let full = "full: some hours; select with --cells, for example 'produce.warm/*'";
+            print_wrapped(full, "  ");
         }
         if let Some(dir) = &args.export {
             write(
@@ -53,10 +55,11 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
         write(dir, editor_schema::PLAN.file, editor_schema::PLAN.text)?;
         println!();
     }
-    println!(
-        "Run a plan with: weir bench run PLAN --quick\n\
-         Times are estimates for runs in which every level is sustained. Memory is the sum of all \
-         processes\nwithout kernel buffers."
+    println!("Run a plan with: weir bench run PLAN --quick");
+    print_wrapped(
+        "Times are estimates for runs in which every level is sustained. Memory is the sum of all \
+         processes without kernel buffers.",
+        "",
     );
     Ok(Exit::Success)
 }
@@ -101,17 +104,4 @@ fn bytes(count: u64) -> String {
         0.0..1000.0 => format!("{:.0} MB", megabytes.ceil()),
         _ => format!("{:.1} GB", megabytes / 1e3),
     }
-}
-
-fn print_wrapped(text: &str, columns: usize) {
-    let mut line = String::from(" ");
-    for word in text.split_whitespace() {
-        if line.len() > 1 && line.chars().count() + 1 + word.chars().count() > columns {
-            println!("{line}");
-            line = String::from(" ");
-        }
-        line.push(' ');
-        line.push_str(word);
-    }
-    println!("{line}");
 }

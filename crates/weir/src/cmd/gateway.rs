@@ -13,8 +13,8 @@ mod registry_check;
 mod sampling;
 mod sessions;
 mod size;
-mod table;
 mod tail;
+mod tail_fields;
 mod topic_check;
 
 use std::net::SocketAddr;

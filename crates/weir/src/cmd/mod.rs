@@ -31,4 +31,5 @@ pub(crate) mod proxy;
 mod server;
 pub(crate) mod summary_file;
 pub(crate) mod terminal;
+pub(crate) mod text_table;
 pub(crate) mod trust_args;

@@ -68,6 +68,14 @@ pub(crate) fn size() -> Size {
     }
 }
 
+/// Returns the width for tables: the variable `COLUMNS`, else that of the terminal. Lines to other
+/// programs have no limit.
+pub(crate) fn table_width() -> Option<usize> {
+    let given = std::env::var("COLUMNS").ok();
+    let given = given.and_then(|width| width.parse().ok());
+    given.or_else(|| Term::stdout().is_term().then(|| size().columns))
+}
+
 /// Returns `true` if standard output is a terminal that supports escape sequences.
 pub(crate) fn is_terminal() -> bool {
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");

@@ -39,6 +39,12 @@ fn write(name: &str, records: &[(&str, &str)]) {
 
 /// Starts `weir gateway run` and returns its client URL when it is ready.
 fn gateway(dir: &Path, options: &[&str]) -> (Process, String) {
+    let (process, url, _) = gateway_and_admin(dir, options);
+    (process, url)
+}
+
+/// Starts `weir gateway run` and returns its client URL and its admin port when it is ready.
+fn gateway_and_admin(dir: &Path, options: &[&str]) -> (Process, String, String) {
     let ready = dir.join("ready.json");
     let mut command = weir(&["gateway", "run", "--listen", "127.0.0.1:0"]);
     command
@@ -54,7 +60,8 @@ fn gateway(dir: &Path, options: &[&str]) -> (Process, String) {
         let content = fs::read(&ready).unwrap_or_default();
         if let Ok(content) = serde_json::from_slice::<Value>(&content) {
             let listen = content["listen"].as_str().unwrap();
-            return (process, format!("ws://{listen}"));
+            let admin = content["admin"].as_str().unwrap();
+            return (process, format!("ws://{listen}"), admin.to_owned());
         }
         assert_eq!(process.try_wait().unwrap(), None, "the gateway ended");
         assert!(Instant::now() < deadline, "the gateway is not ready");
@@ -87,7 +94,16 @@ fn topic_without_a_file_is_delivered_with_its_last_records() {
     topic("quick.json", &records);
     let dir = tempfile::tempdir().unwrap();
     let options = ["--bootstrap", &broker(), "--topic", "quick.json"];
-    let (_gateway, url) = gateway(dir.path(), &options);
+    let (_gateway, url, admin) = gateway_and_admin(dir.path(), &options);
+    // Without names, all fields are shown.
+    let of_a = ["quick_json-[key=a]", "--count", "1", "--json"];
+    let found = updates(&tail(&url, &[&of_a[..], &["--admin", &admin]].concat()));
+    assert_eq!(found[0]["values"].to_string(), r#"{"more":null,"n":"3"}"#);
+    let unnamed = [&of_a[..], &["--admin", "127.0.0.1:1"]].concat();
+    let refused = tail(&url, &unnamed);
+    let error = text(&refused.stderr);
+    assert!(error.contains("name the fields with --fields"), "{error}");
+
     let items = [
         "quick_json-[key=a]",
         "quick_json-[key=b]",

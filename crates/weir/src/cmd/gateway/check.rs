@@ -17,9 +17,10 @@ use weir_mapping::{
 use super::config::{GatewayConfigArgs, load};
 use super::message_check::{self, MessageFindings};
 use super::registry_check::{self, RegistryFindings};
-use super::table::{TextTable, one_line};
 use super::topic_check::{self, PatternFindings};
+use crate::cmd::text_table::{add_row, one_line, print_table, print_wrapped};
 use crate::exit::{Exit, Failure};
+use weir_report::{TextColumn, TextTable};
 
 /// Maximum wait for the brokers of a connection.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -177,11 +178,11 @@ impl ConnectionFindings {
         }
         println!();
         let columns = [
-            ("line", 6),
-            ("parameter", 50),
-            ("value", 40),
-            ("status", 8),
-            ("remark", 0),
+            TextColumn::number("line"),
+            TextColumn::text("parameter", 50),
+            TextColumn::text("value", 40).cut(12),
+            TextColumn::text("status", 8),
+            TextColumn::text("remark", usize::MAX),
         ];
         let mut table = TextTable::new(&columns);
         let (mut last_kind, mut same_kind) = (String::new(), 0);
@@ -202,9 +203,12 @@ impl ConnectionFindings {
             let line = parameter
                 .line
                 .map_or_else(String::new, |line| line.to_string());
-            table.row(&[&line, &parameter.name, &parameter.value, status, remark]);
+            add_row(
+                &mut table,
+                &[&line, &parameter.name, &parameter.value, status, remark],
+            );
         }
-        table.print("  ");
+        print_table(&table, "  ");
         if hidden > 0 {
             println!("  ... and {hidden} more of the same kinds, all honoured; --all shows them");
         }
@@ -216,7 +220,7 @@ fn print_all(heading: &str, remarks: &[impl Display]) {
         println!("\n{heading}");
     }
     for remark in remarks {
-        println!("  {}", one_line(&remark.to_string()));
+        print_wrapped(&one_line(&remark.to_string()), "  ");
     }
 }
 

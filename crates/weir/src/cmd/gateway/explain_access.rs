@@ -15,7 +15,7 @@ use weir_identity::rules::{ItemAccess, RuleExplanation, explain_rules};
 use weir_identity::{Claims, ItemMode, UserIdentity};
 use weir_mapping::{CanonicalItem, split_fields};
 
-use super::table::one_line;
+use crate::cmd::text_table::one_line;
 use crate::exit::{Exit, Failure, OrExit as _};
 
 /// Maximum size of a token or of claims.

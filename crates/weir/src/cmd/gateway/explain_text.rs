@@ -9,8 +9,9 @@ use weir_mapping::{
     ExtractionError, SourceOutcome,
 };
 
-use super::table::{TextTable, truncate};
 use super::topic_check::PatternFindings;
+use crate::cmd::text_table::{add_row, print_table, truncate};
+use weir_report::{TextColumn, TextTable};
 
 /// Maximum number of characters shown of a key, value or header.
 const SHOWN_MAX: usize = 160;
@@ -143,21 +144,32 @@ fn print_explanation(record: &OwnedRecord, delivery: &RecordExplanation<'_>) {
         );
     } else {
         println!("  items");
-        let mut table = TextTable::new(&[("from", 20), ("mapped as", 60), ("item", 0)]);
+        let mut table = TextTable::new(&[
+            TextColumn::text("from", 20),
+            TextColumn::text("mapped as", 60),
+            TextColumn::text("item", usize::MAX),
+        ]);
         for source in &explanation.sources {
             let item = match &source.item {
                 Ok(item) => item.clone(),
                 Err(reason) => format!("none: {reason}"),
             };
-            table.row(&[&origin(source), &source.text, &item]);
+            add_row(&mut table, &[&origin(source), &source.text, &item]);
         }
-        table.print("    ");
+        print_table(&table, "    ");
         println!("  fields");
-        let mut table = TextTable::new(&[("field", 30), ("expression", 40), ("value", 0)]);
+        let mut table = TextTable::new(&[
+            TextColumn::text("field", 30),
+            TextColumn::text("expression", 40),
+            TextColumn::text("value", usize::MAX),
+        ]);
         for field in &explanation.fields {
-            table.row(&[&field.name, &field.expression, &value_text(field)]);
+            add_row(
+                &mut table,
+                &[&field.name, &field.expression, &value_text(field)],
+            );
         }
-        table.print("    ");
+        print_table(&table, "    ");
     }
     if let Some(item) = &delivery.item {
         print_item(delivery, item);

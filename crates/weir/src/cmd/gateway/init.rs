@@ -11,9 +11,10 @@ use weir_load::kafka::KafkaArgs;
 use weir_mapping::TopicSample;
 
 use super::sampling;
-use super::table::{TextTable, one_line};
 use crate::cmd::editor_schema;
+use crate::cmd::text_table::{add_row, one_line, print_table};
 use crate::exit::{Exit, Failure, OrExit as _};
+use weir_report::{TextColumn, TextTable};
 
 pub(super) const AFTER_HELP: &str = "\
 Example:
@@ -101,11 +102,18 @@ fn print(sample: &TopicSample) {
     if sample.fields().is_empty() {
         return println!();
     }
-    let mut table = TextTable::new(&[("field", 30), ("type", 20), ("example", 60)]);
+    let mut table = TextTable::new(&[
+        TextColumn::text("field", 30),
+        TextColumn::text("type", 20),
+        TextColumn::text("example", 60).cut(20),
+    ]);
     for field in sample.fields() {
-        table.row(&[&field.name, &field.types.join(" or "), &field.example]);
+        add_row(
+            &mut table,
+            &[&field.name, &field.types.join(" or "), &field.example],
+        );
     }
-    table.print("  ");
+    print_table(&table, "  ");
     println!();
 }
 

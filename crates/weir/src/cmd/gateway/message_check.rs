@@ -7,8 +7,8 @@ use serde::Serialize;
 use weir_gateway::GatewayConfig;
 use weir_kafka::peek::list_topics;
 
-use super::table::one_line;
 use super::topic_check;
+use crate::cmd::text_table::one_line;
 use crate::exit::Exit;
 
 /// A rule for client messages with the state of its topic.

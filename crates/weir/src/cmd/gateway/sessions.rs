@@ -5,8 +5,9 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::admin_client::{AdminClient, AdminClientArgs};
-use super::table::{TextTable, one_line};
+use crate::cmd::text_table::{add_row, one_line, print_table};
 use crate::exit::{Exit, Failure};
+use weir_report::{TextColumn, TextTable};
 
 /// Sessions that one call returns at most.
 const PAGE_MAX: usize = 1_000;
@@ -230,13 +231,13 @@ fn print_sessions(sessions: &[Value]) {
         return println!("no sessions");
     }
     let mut table = TextTable::new(&[
-        ("session", 40),
-        ("user", 30),
-        ("address", 40),
-        ("transport", 20),
-        ("subscriptions", 20),
-        ("queue", 20),
-        ("age", 20),
+        TextColumn::text("session", 40),
+        TextColumn::text("user", 30).cut(12),
+        TextColumn::text("address", 40),
+        TextColumn::text("transport", 20),
+        TextColumn::number("subscriptions"),
+        TextColumn::number("queue"),
+        TextColumn::number("age"),
     ]);
     for row in sessions {
         let number = |name: &str| row[name].as_u64().unwrap_or(0);
@@ -245,17 +246,20 @@ fn print_sessions(sessions: &[Value]) {
             false => format!("{} B", number("queued_bytes")),
         };
         let user = row["user"].as_str().or_else(|| row["auth"].as_str());
-        table.row(&[
-            row["session"].as_str().unwrap_or_default(),
-            user.unwrap_or_default(),
-            row["address"].as_str().unwrap_or("-"),
-            row["transport"].as_str().unwrap_or_default(),
-            &number("subscriptions").to_string(),
-            &queue,
-            &format!("{} s", number("age_s")),
-        ]);
+        add_row(
+            &mut table,
+            &[
+                row["session"].as_str().unwrap_or_default(),
+                user.unwrap_or_default(),
+                row["address"].as_str().unwrap_or("-"),
+                row["transport"].as_str().unwrap_or_default(),
+                &number("subscriptions").to_string(),
+                &queue,
+                &format!("{} s", number("age_s")),
+            ],
+        );
     }
-    table.print("");
+    print_table(&table, "");
 }
 
 fn show(args: &ShowArgs) -> Result<Exit, Failure> {

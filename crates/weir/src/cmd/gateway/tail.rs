@@ -13,14 +13,15 @@ use weir_load::local_time::LocalTime;
 use weir_load::tail::{self, TailEnd, TailEvent, TailOptions};
 use weir_load::units::parse_duration;
 
-use super::table::one_line;
+use super::tail_fields;
+use crate::cmd::text_table::one_line;
 use crate::cmd::trust_args::TrustArgs;
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
 pub(super) const AFTER_HELP: &str = "\
 Examples:
-  weir gateway tail 'orders-[key=7]' --fields 'id price'
+  weir gateway tail 'orders-[key=7]'
   weir gateway tail orders --mode distinct --fields 'KEY VALUE' --json --count 10
   weir gateway tail --url wss://gw.example:8443 --ca ca.pem --token-file token.jwt \\
       'quote-[symbol=X]' --fields last";
@@ -30,9 +31,16 @@ pub(crate) struct TailArgs {
     /// Items, as in a subscription
     #[arg(value_name = "ITEM", required = true)]
     items: Vec<String>,
-    /// Fields to show, separated by blanks
+    /// Fields to show, separated by blanks [default: all that --admin lists]
     #[arg(long, value_name = "FIELDS")]
-    fields: String,
+    fields: Option<String>,
+    /// Admin port of the gateway, which lists the fields
+    #[arg(
+        long,
+        value_name = "URL|ADDRESS:PORT",
+        default_value = "http://127.0.0.1:8090"
+    )]
+    admin: String,
     /// Address of the gateway for clients
     #[arg(long, value_name = "URL", default_value = "ws://127.0.0.1:8080")]
     url: String,
@@ -87,8 +95,6 @@ pub(super) fn run(args: &TailArgs) -> Result<Exit, Failure> {
 }
 
 fn options(args: &TailArgs) -> anyhow::Result<TailOptions> {
-    let fields: Vec<String> = args.fields.split_whitespace().map(str::to_owned).collect();
-    ensure!(!fields.is_empty(), "--fields: name at least one field");
     let blank = args
         .items
         .iter()
@@ -99,6 +105,11 @@ fn options(args: &TailArgs) -> anyhow::Result<TailOptions> {
         ));
     }
     let mode = Mode::from_word(&args.mode.to_ascii_uppercase());
+    let fields = match &args.fields {
+        Some(fields) => fields.split_whitespace().map(str::to_owned).collect(),
+        None => tail_fields::fields(&args.admin, args.data_adapter.as_deref(), args.timeout)?,
+    };
+    ensure!(!fields.is_empty(), "--fields: name at least one field");
     Ok(TailOptions {
         url: args.url.clone(),
         tls: args.trust.read()?,

@@ -8,7 +8,7 @@ use weir_gateway::{Cluster, GatewayConfig};
 use weir_kafka::peek::{PeekError, list_topics};
 use weir_mapping::ConnectionConfig;
 
-use super::table::one_line;
+use crate::cmd::text_table::one_line;
 use crate::exit::Exit;
 
 /// Maximum number of topics of a pattern that are shown as text.
