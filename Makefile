@@ -3,7 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help bootstrap build deb demo test test-kerberos test-otlp test-keycloak test-rules \
-  test-churn test-tutorial test-adapter-faults attack lint bench soak fuzz clean docs
+  test-churn test-proxy-ecosystem test-tutorial test-adapter-faults attack lint bench soak fuzz \
+  clean docs
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -52,6 +53,10 @@ test-rules: ## compare the item rules with their model in 1,000,000 cases (some 
 test-churn: ## clients of two tenants that come, go and recover at 10,000 records/s for ten minutes
 	@. scripts/env; WEIR_CHURN_SECONDS=600 WEIR_CHURN_RATE=10000 cargo test --release --locked \
 	  -p weir-gateway --test record_churn -- --nocapture
+
+test-proxy-ecosystem: ## Kafka Streams, MirrorMaker, a registry and restarted brokers through the proxy
+	@. scripts/env; WEIR_ECOSYSTEM=1 cargo test --locked -p weir-proxy --test proxy -- --nocapture \
+	  connect:: streams:: tools_equal:: cluster::
 
 test-adapter-faults: ## sessions while a remote adapter is killed, stopped and restarted, for an hour
 	@. scripts/env; WEIR_ADAPTER_FAULT_SECONDS=3600 cargo test --release --locked \

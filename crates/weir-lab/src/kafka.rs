@@ -42,7 +42,8 @@ pub(crate) fn libs(version: &str, operation: &mut Operation<'_>) -> Result<PathB
     maven::libs(&request, operation)
 }
 
-/// The command-line tools of one release, for comparisons and tests.
+/// The command-line tools of one release, and programs with its Java libraries, for comparisons and
+/// tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KafkaTools {
     java: PathBuf,
@@ -67,10 +68,38 @@ impl KafkaTools {
         Ok(Self { java, libs })
     }
 
-    /// Returns the command of a tool without arguments, by its Java class.
+    /// Returns the tools of a release with Kafka Streams, Connect, its file connectors and
+    /// MirrorMaker, downloaded with Maven if they are not cached. They log to standard error.
+    pub fn find_all(
+        version: &str,
+        progress: &mut dyn FnMut(&str),
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        let java = host_tools::java("to run Kafka Streams and Connect")?;
+        let of_kafka = |artifact| ("org.apache.kafka", artifact, version);
+        let request = MavenRequest {
+            name: "kafka-programs",
+            version,
+            what: format!("Kafka Streams, Connect and MirrorMaker {version}"),
+            size: "130 MB",
+            dependencies: &[
+                of_kafka("kafka-streams"),
+                of_kafka("connect-file"),
+                of_kafka("connect-mirror"),
+                of_kafka("connect-runtime"),
+                of_kafka("kafka-tools"),
+                of_kafka("kafka_2.13"),
+                ("org.slf4j", "slf4j-simple", SLF4J),
+            ],
+        };
+        let libs = maven::libs(&request, &mut Operation { progress, stop })?;
+        Ok(Self { java, libs })
+    }
+
+    /// Returns the command of a tool without arguments, by its Java class or source file.
     ///
-    /// An example is `org.apache.kafka.tools.ProducerPerformance`. Log output of the tool is
-    /// discarded.
+    /// An example is `org.apache.kafka.tools.ProducerPerformance`. Log output of tools from
+    /// [`Self::find`] is discarded.
     pub fn command(&self, class: &str) -> Command {
         let mut command = Command::new(&self.java);
         command

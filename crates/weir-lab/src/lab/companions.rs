@@ -84,6 +84,7 @@ impl Companions {
                 heap_mb: REGISTRY_HEAP_MB,
                 state: registry,
                 dir_is_temporary: false,
+                kafka: None,
                 ready_timeout,
             };
             self.registry = Some(launch.find(operation)?);

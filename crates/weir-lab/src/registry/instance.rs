@@ -49,6 +49,8 @@ pub(crate) struct RegistryLaunch<'a> {
     pub(crate) state: RegistryState,
     /// `true` if the directory is removed with the registry.
     pub(crate) dir_is_temporary: bool,
+    /// Bootstrap servers of the cluster that stores the schemas; `None`: the directory does.
+    pub(crate) kafka: Option<&'a str>,
     pub(crate) ready_timeout: Duration,
 }
 
@@ -96,6 +98,7 @@ impl Registry {
             heap_mb: options.heap_mb,
             state: RegistryState::with_free_ports(security, options.host)?,
             dir_is_temporary: temporary.is_some(),
+            kafka: options.kafka.as_deref(),
             ready_timeout: options.ready_timeout,
         };
         let mut registry = launch.find(&mut operation)?;
@@ -285,17 +288,23 @@ impl RegistryLaunch<'_> {
 
     /// Returns the configuration of the registry. It contains no secrets.
     fn properties(&self) -> Vec<(&'static str, String)> {
-        let database = self.dir.join("schemas");
         let server = self.state.server;
         let mut properties = vec![
             ("quarkus.http.host", self.host.to_string()),
             ("quarkus.http.port", server.port.to_string()),
-            // In a file, so that schemas survive a restart.
-            (
-                "apicurio.datasource.url",
-                format!("jdbc:h2:file:{}", database.display()),
-            ),
         ];
+        match self.kafka {
+            Some(servers) => properties.extend([
+                ("apicurio.storage.kind", "kafkasql".to_owned()),
+                ("apicurio.kafkasql.bootstrap.servers", servers.to_owned()),
+            ]),
+            // In a file, so that schemas survive a restart.
+            None => {
+                let database = self.dir.join("schemas");
+                let url = format!("jdbc:h2:file:{}", database.display());
+                properties.push(("apicurio.datasource.url", url));
+            }
+        }
         if let Some(files) = self.files.filter(|_| self.state.security.tls) {
             let (certificate, key) = (files.server().certificate(), files.server().key());
             properties.extend([

@@ -33,6 +33,8 @@ pub struct RegistryOptions {
     pub heap_mb: u32,
     /// Directory for schemas, certificates and logs; `None`: a temporary one.
     pub dir: Option<PathBuf>,
+    /// Bootstrap servers of the cluster that stores the schemas; `None`: the directory does.
+    pub kafka: Option<String>,
     /// Longest time until the registry is ready.
     pub ready_timeout: Duration,
 }
@@ -44,6 +46,7 @@ impl Default for RegistryOptions {
             host: Ipv4Addr::LOCALHOST,
             heap_mb: REGISTRY_HEAP_MB,
             dir: None,
+            kafka: None,
             ready_timeout: Duration::from_secs(180),
         }
     }

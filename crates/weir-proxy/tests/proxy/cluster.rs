@@ -17,7 +17,9 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
+use rustix::process::{Pid, Signal, kill_process};
 
+use super::programs::takes_minutes;
 use super::support::*;
 
 const PARTITIONS: i32 = 3;
@@ -56,8 +58,60 @@ fn broker_changes_lose_and_duplicate_nothing() {
             reader.join().expect("reads"),
         )
     });
+    check(&proxy, sent, seen);
+}
+
+#[test]
+fn rolling_restarts_and_killed_brokers_lose_and_duplicate_nothing() {
+    if !takes_minutes("a rolling restart, and killed brokers, under load") {
+        return;
+    }
+    let mut lab = lab(3);
+    let never = AtomicBool::new(false);
+    let proxy = proxy_to(&lab.bootstrap(), "");
+    await_that("the cluster to respond", || proxy.get().is_ready());
+    let bootstrap = proxy.bootstrap();
+    let topic = topic(&bootstrap, "rolling", PARTITIONS, 3);
+    let client: BaseConsumer = client_config(&bootstrap)
+        .create()
+        .expect("valid configuration");
+    let all_in_sync = || {
+        await_that("all replicas to be in sync", || {
+            let metadata = client.fetch_metadata(Some(&topic), TEST_TIMEOUT);
+            let metadata = metadata.expect("a response");
+            let mut partitions = metadata.topics()[0].partitions().iter();
+            partitions.all(|one| one.isr().len() == 3)
+        });
+    };
+    let stop = AtomicBool::new(false);
+    let (sent, seen) = std::thread::scope(|scope| {
+        let ends = StopOnDrop(&stop);
+        let writer = scope.spawn(|| write(&bootstrap, &topic, &stop));
+        let reader = scope.spawn(|| collect(&bootstrap, &topic, &stop));
+        for is_killed in [false, true] {
+            for index in 0..3 {
+                let broker = lab.brokers()[index];
+                if is_killed {
+                    let pid = Pid::from_raw(broker.pid as i32).expect("a process id");
+                    kill_process(pid, Signal::KILL).expect("a signal");
+                }
+                lab.stop_broker(broker.node_id).expect("stops");
+                lab.start_broker(broker.node_id, &never).expect("starts");
+                all_in_sync();
+            }
+        }
+        drop(ends);
+        (
+            writer.join().expect("writes"),
+            reader.join().expect("reads"),
+        )
+    });
+    check(&proxy, sent, seen);
+}
+
+/// Checks that all records were seen once.
+fn check(proxy: &TestProxy, sent: u64, mut seen: Vec<(u64, i32, i64)>) {
     assert!(sent > 500, "only {sent} records were sent");
-    let mut seen = seen;
     seen.sort_unstable();
     let twice: Vec<_> = seen.windows(2).filter(|two| two[0].0 == two[1].0).collect();
     assert!(

@@ -63,13 +63,13 @@ fn conformance_dir(name: &str) -> PathBuf {
         .join(name)
 }
 
-#[test]
-fn franz_go() {
+/// Builds and runs a client in Go, if there is Go.
+fn run_go(name: &str) {
     if Command::new("go").arg("version").output().is_err() {
-        let output_text =
-            "\nskipped: proxy with franz-go: no go in PATH; install Go 1.26 or newer\n";
+        let line =
+            format!("\nskipped: proxy with {name}: no go in PATH; install Go 1.26 or newer\n");
         // A closed terminal is not a failure.
-        let _ = std::io::stderr().write_all(output_text.as_bytes());
+        let _ = std::io::stderr().write_all(line.as_bytes());
         return;
     }
     let target = tempfile::tempdir().expect("a directory");
@@ -78,12 +78,22 @@ fn franz_go() {
         .args(["build", "-o"])
         .arg(&driver)
         .arg(".")
-        .current_dir(conformance_dir("kafka-go"))
+        .current_dir(conformance_dir(name))
         .output()
         .expect("runs");
     let errors = String::from_utf8_lossy(&built.stderr);
     assert!(built.status.success(), "{errors}");
     run_driver(Command::new(driver));
+}
+
+#[test]
+fn franz_go() {
+    run_go("kafka-go");
+}
+
+#[test]
+fn segmentio_kafka_go() {
+    run_go("segmentio-kafka-go");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Broker, proxies, raw requests and waiting, shared by the tests in this directory.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request};
-use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use weir_lab::{Lab, LabOptions, SecondListener};
 use weir_proxy::{CliOverrides, Proxy, ProxyConfig};
 
@@ -392,6 +394,44 @@ pub(crate) fn read(consumer: &BaseConsumer, count: usize) -> Vec<String> {
         }
     }
     values
+}
+
+/// Returns the values of a topic up to its end, without those of open or aborted transactions, by
+/// partition in the order of their offsets. Empty if there is no such topic yet.
+pub(crate) fn stored_values(bootstrap: &str, topic: &str) -> Vec<String> {
+    let mut client_config = client_config(bootstrap);
+    client_config
+        .set("group.id", "none")
+        .set("enable.auto.commit", "false")
+        .set("enable.partition.eof", "true")
+        .set("isolation.level", "read_committed");
+    let consumer: BaseConsumer = client_config.create().expect("valid configuration");
+    let metadata = consumer.fetch_metadata(Some(topic), TEST_TIMEOUT);
+    let metadata = metadata.expect("a response");
+    let partitions = metadata.topics()[0].partitions().len();
+    let mut all = TopicPartitionList::new();
+    for partition in 0..partitions {
+        let added = all.add_partition_offset(topic, partition as i32, Offset::Beginning);
+        added.expect("an offset");
+    }
+    consumer.assign(&all).expect("assigned");
+    let mut values = vec![Vec::new(); partitions];
+    let mut ends = BTreeSet::new();
+    await_that(&format!("the end of {topic}"), || {
+        match consumer.poll(Duration::from_millis(100)) {
+            Some(Ok(message)) => {
+                let value = String::from_utf8_lossy(message.payload().unwrap_or_default());
+                values[message.partition() as usize].push(value.into_owned());
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                ends.insert(partition);
+            }
+            // Connections fail while brokers stop.
+            Some(Err(_)) | None => {}
+        }
+        ends.len() == partitions
+    });
+    values.concat()
 }
 
 pub(crate) fn numbered(prefix: &str, count: usize) -> Vec<String> {
