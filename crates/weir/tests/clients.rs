@@ -159,6 +159,7 @@ fn clients_at_real_gateways() {
     published_fields_are_enough_to_check(&env, &topic, &urls);
     all_modes_deliver(&env, &topic, &urls);
     simulator_file_is_used(&env, &gateways[0].listen);
+    server_sent_events_are_checked(&env, &topic, &gateways[0].listen);
     agents_can_be_started_manually(&urls);
     json_fields_are_timed_and_probed(&env);
     fields_of_avro_values_are_timed(&env);
@@ -270,6 +271,30 @@ fn all_modes_deliver(env: &TestBroker, topic: &str, urls: &str) {
             "{mode}: {end}"
         );
     }
+}
+
+fn server_sent_events_are_checked(env: &TestBroker, topic: &str, listen: &str) {
+    let url = format!("http://{listen}/sse?mode=raw&item={{item}}");
+    let fields = "key=values.key,weir=values.weir";
+    let args = ["--protocol", "sse", "--keys", "2", "--clients", "6"];
+    let mut clients = TestClients::start(&url, &[&args[..], &["--fields", fields]].concat());
+    clients.event("ready");
+    env.produce(topic, 60);
+    // Three clients per key.
+    clients.updates(180);
+    let end = clients.interrupt();
+    let summary = &end["summary"];
+    assert_eq!(summary["errors"], serde_json::json!({}), "{end}");
+    for figure in [
+        "lost",
+        "duplicated",
+        "reordered",
+        "unchecked",
+        "disconnects",
+    ] {
+        assert_eq!(summary[figure], 0, "{figure}: {end}");
+    }
+    assert_eq!(end["response"]["count"], 180, "{end}");
 }
 
 fn simulator_file_is_used(env: &TestBroker, listen: &str) {

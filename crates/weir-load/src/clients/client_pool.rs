@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use weir_net::client::{ClientHandler, ClientIo, DisconnectReason, LoopUtilization};
 use weir_net::websocket::Inflater;
-use weir_tlcp::Mode;
 use weir_tlcp::client::ClientSessionConfig;
 
 use super::diff_choice::DiffChoice;
 use super::items::assign_keys;
-use super::options::{ClientProtocol, ClientsOptions};
+use super::json::JsonMessages;
 use super::session::{ClientPhase, SessionAction, SessionIo, SimulatedClient, close_text};
 use super::shared::SessionTotals;
 use super::target::RequestTexts;
@@ -28,6 +27,8 @@ pub(super) struct ClientPool<'a> {
     plans: Vec<ClientSessionConfig<'a>>,
     /// Like `plans`, for clients that allow no diffs.
     plain_plans: Vec<ClientSessionConfig<'a>>,
+    /// Messages of a protocol with JSON.
+    json: Option<JsonMessages>,
     link: &'a CoordinatorChannel,
     sessions: Vec<SimulatedClient>,
     shared: SessionTotals,
@@ -54,17 +55,15 @@ struct IoState {
 
 impl<'a> ClientPool<'a> {
     pub(super) fn new(
-        options: &ClientsOptions,
         target: &'a RequestTexts<'a>,
+        json: Option<JsonMessages>,
         link: &'a CoordinatorChannel,
         clock: Clock,
     ) -> Self {
-        use ClientProtocol::Tlcp;
-        let conflation = match options.kind {
-            Tlcp {
-                mode: Mode::Merge, ..
-            } => Conflation::Allowed,
-            _ => Conflation::Forbidden,
+        let options = target.options;
+        let conflation = match options.kind.may_conflate() {
+            true => Conflation::Allowed,
+            false => Conflation::Forbidden,
         };
         let assigned = assign_keys(options.clients, target.keys.len(), options.seed);
         let local = options.share.numbers(options.clients);
@@ -89,6 +88,7 @@ impl<'a> ClientPool<'a> {
             sessions: sessions.collect(),
             plans: target.plans(options.diffs),
             plain_plans: target.plans(DiffChoice::NONE),
+            json,
             link,
             shared,
             key_ids,
@@ -255,7 +255,7 @@ impl ClientHandler for ClientPool<'_> {
         session.started_ms = now_ms;
         session.last_read_ms = now_ms;
         self.out.clear();
-        session.open(conn, self.target, &mut self.out);
+        session.open(conn, self.target, self.json.as_ref(), &mut self.out);
         io.send(conn, &self.out);
     }
 
@@ -277,6 +277,7 @@ impl ClientHandler for ClientPool<'_> {
         let mut session_io = SessionIo {
             target,
             plan: plans.get(session.key as usize),
+            json: self.json.as_mut(),
             out: &mut self.out,
             sink: &mut |session, action, payload| match action {
                 SessionAction::Continue => {}

@@ -1,10 +1,12 @@
-//! Simulates tens of thousands of clients in one event loop: TLCP sessions over WebSocket, or plain
-//! sockets of the baseline server. Every update is parsed, timed and checked.
+//! Simulates tens of thousands of clients in one event loop: TLCP sessions over WebSocket, plain
+//! sockets of the baseline server, or clients of other servers. Every update is parsed, timed and
+//! checked.
 
 mod client_pool;
 mod descriptors;
 mod diff_choice;
 mod items;
+mod json;
 pub mod mode_name;
 mod options;
 mod reference_values;
@@ -29,6 +31,7 @@ use crate::worker::CoordinatorChannel;
 pub use descriptors::{descriptors_allowed, raise_descriptors};
 pub use diff_choice::DiffChoice;
 pub use items::{ClientShare, assign_keys};
+pub use json::{ITEM_PLACEHOLDER, JsonClients, JsonProtocol};
 pub use options::{ClientProtocol, ClientsOptions, TlsTrust};
 pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};
 pub(crate) use servers::resolve_server;
@@ -50,7 +53,9 @@ pub fn run(options: &ClientsOptions, link: &CoordinatorChannel) -> Result<Delive
     let mut loop_options = ClientOptions::new(servers.addresses, clients);
     loop_options.ramp_per_s = options.ramp_per_s / options.share.of.max(1) as f64;
     let target = target::RequestTexts::new(options, &servers.authorities);
-    let mut pool = client_pool::ClientPool::new(options, &target, link, Clock::start());
+    let places = servers.authorities.iter().cloned().zip(servers.paths);
+    let json = target.json_messages(&places.collect::<Vec<_>>())?;
+    let mut pool = client_pool::ClientPool::new(&target, json, link, Clock::start());
     client::run(loop_options, &mut pool).map_err(loop_failed)?;
     pool.finish()
 }

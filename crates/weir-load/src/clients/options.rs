@@ -7,6 +7,7 @@ use weir_tlcp::Mode;
 
 use super::diff_choice::DiffChoice;
 use super::items::ClientShare;
+use super::json::JsonClients;
 use super::mode_name;
 use super::scenario::{KEY_PLACEHOLDER, Subscribe};
 use crate::worker::protocol::WorkerRole;
@@ -14,14 +15,15 @@ use crate::worker::protocol::WorkerRole;
 /// Options of the clients of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientsOptions {
-    /// Addresses `ws://host:port`, `wss://host:port` or `host:port`; clients use them in turn.
+    /// Addresses `ws://host:port`, `wss://host:port` or `host:port`; clients use them in turn. With
+    /// [`ClientProtocol::Json`] they may have a path, and start with `http` or `https` as well.
     pub servers: Vec<String>,
     /// Request compressed messages (permessage-deflate); a server that does not agree is an error.
     #[serde(default)]
     pub compression: bool,
     /// Trusted certificates of servers whose address starts with `wss://`.
     pub tls: TlsTrust,
-    /// TLCP, or the protocol of the baseline server.
+    /// TLCP, the protocol of the baseline server, or that of another server.
     pub kind: ClientProtocol,
     /// Number of clients in the whole run.
     pub clients: usize,
@@ -85,12 +87,23 @@ pub enum ClientProtocol {
     },
     /// Protocol of the baseline server: the client sends its key, the server `OK` and frames.
     Floor,
+    /// JSON messages of another server.
+    Json(JsonClients),
 }
 
 impl ClientProtocol {
+    /// Returns `true` if the server may replace an update by a newer one.
+    pub(super) fn may_conflate(&self) -> bool {
+        match self {
+            Self::Tlcp { mode, .. } => *mode == Mode::Merge,
+            Self::Floor => false,
+            Self::Json(clients) => clients.may_conflate,
+        }
+    }
+
     pub(crate) fn role(&self) -> WorkerRole {
         match self {
-            Self::Tlcp { .. } => WorkerRole::Clients,
+            Self::Tlcp { .. } | Self::Json(_) => WorkerRole::Clients,
             Self::Floor => WorkerRole::FloorClients,
         }
     }

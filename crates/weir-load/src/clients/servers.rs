@@ -7,7 +7,7 @@ use weir_net::client::ServerTls;
 use weir_net::tls::ClientTls;
 
 use super::items::ClientShare;
-use super::options::{ClientsOptions, TlsTrust};
+use super::options::{ClientProtocol, ClientsOptions, TlsTrust};
 use crate::error::{LoadError, Result};
 
 /// Servers, in the order in which the connections of this process use them.
@@ -15,6 +15,8 @@ use crate::error::{LoadError, Result};
 pub(super) struct Servers {
     /// Values of the `Host` header.
     pub(super) authorities: Vec<String>,
+    /// Paths of requests, if the protocol has no path of its own.
+    pub(super) paths: Vec<String>,
     pub(super) addresses: Vec<(SocketAddr, Option<ServerTls>)>,
 }
 
@@ -28,14 +30,34 @@ pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers> {
     let ClientShare { index, of } = options.share;
     let mut servers = Servers {
         authorities: Vec::new(),
+        paths: Vec::new(),
         addresses: Vec::new(),
     };
     for server in (0..count).map(|n| &options.servers[(index + n * of) % count]) {
-        let (authority, address) = resolve_server(server, &options.tls)?;
+        let (server, path) = match options.kind {
+            ClientProtocol::Json(_) => split_path(server),
+            ClientProtocol::Tlcp { .. } | ClientProtocol::Floor => (server.clone(), String::new()),
+        };
+        let (authority, address) = resolve_server(&server, &options.tls)?;
+        servers.paths.push(path);
         servers.authorities.push(authority);
         servers.addresses.push(address);
     }
     Ok(servers)
+}
+
+/// Splits a URL into a server, with the scheme of a WebSocket, and the path of the request.
+fn split_path(url: &str) -> (String, String) {
+    let (scheme, rest) = match url.split_once("://") {
+        Some(("http", rest)) => ("ws://", rest),
+        Some(("https", rest)) => ("wss://", rest),
+        _ => ("", url),
+    };
+    let authority = rest.find("://").map_or(0, |at| at + 3);
+    let slash = rest[authority..].find('/').map(|at| authority + at);
+    let (server, path) = rest.split_at(slash.unwrap_or(rest.len()));
+    let path = Some(path).filter(|path| !path.is_empty()).unwrap_or("/");
+    (format!("{scheme}{server}"), path.to_owned())
 }
 
 /// Returns the authority of a URL for the `Host` header, its first address, and TLS for `wss`.
@@ -87,4 +109,21 @@ fn resolve(server: &str) -> Result<(String, SocketAddr, bool)> {
 fn server_error(server: &str, reason: &str) -> LoadError {
     let reason = format!("{reason}, write for example ws://127.0.0.1:8080");
     LoadError::option("--url", &server, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_split_from_urls() {
+        for (url, server, path) in [
+            ("ws://a:1/b?c={item}", "ws://a:1", "/b?c={item}"),
+            ("http://a:1/", "ws://a:1", "/"),
+            ("https://a:1", "wss://a:1", "/"),
+            ("a:1/x", "a:1", "/x"),
+        ] {
+            assert_eq!(split_path(url), (server.to_owned(), path.to_owned()));
+        }
+    }
 }

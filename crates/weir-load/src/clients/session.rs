@@ -1,6 +1,7 @@
 //! One simulated client: upgrade, session, subscription, updates.
 
 use weir_net::client::DisconnectReason;
+use weir_net::http1::{EventStreamReader, StreamEvent};
 use weir_net::websocket::{
     FrameError, FrameEvent, FrameRole, Inflater, Opcode, WebSocketFrameReader,
     parse_server_response, push_client_frame, push_close, push_pong,
@@ -10,8 +11,9 @@ use weir_tlcp::client::{
     ClientSession, ClientSessionConfig, Line, Lines, SessionEvent, parse_line,
 };
 
+use super::json::{JsonEvent, JsonMessages};
 use super::options::ClientProtocol;
-use super::target::{RequestTexts, SUB_ID};
+use super::target::{MASK, RequestTexts, SUB_ID};
 use super::verify::ClientCheck;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub(super) struct SimulatedClient {
     pub(super) plain: bool,
     reader: WebSocketFrameReader,
     tlcp: ClientSession,
+    /// Response with server-sent events, instead of a WebSocket.
+    events: Option<Box<EventStreamReader>>,
     /// Incomplete response to the first request: upgrade, `OK`.
     partial: Vec<u8>,
     /// Times of the start and of the last read, in milliseconds of the pool's clock.
@@ -70,6 +74,7 @@ impl SimulatedClient {
             plain,
             reader: reader(false),
             tlcp: ClientSession::new(),
+            events: None,
             partial: Vec::new(),
             started_ms: 0,
             last_read_ms: 0,
@@ -79,10 +84,24 @@ impl SimulatedClient {
     }
 
     /// Appends the bytes to send once the connection is open.
-    pub(super) fn open(&mut self, conn: usize, target: &RequestTexts<'_>, out: &mut Vec<u8>) {
+    pub(super) fn open(
+        &mut self,
+        conn: usize,
+        target: &RequestTexts<'_>,
+        json: Option<&JsonMessages>,
+        out: &mut Vec<u8>,
+    ) {
         self.phase = ClientPhase::Opening;
+        if let Some(json) = json {
+            self.events = json
+                .is_event_stream()
+                .then(|| Box::new(EventStreamReader::new(MESSAGE_BYTES_MAX)));
+            return out.extend_from_slice(json.request(conn, self.key as usize));
+        }
         match target.options.kind {
-            ClientProtocol::Tlcp { .. } => out.extend_from_slice(target.upgrade(conn)),
+            ClientProtocol::Tlcp { .. } | ClientProtocol::Json(_) => {
+                out.extend_from_slice(target.upgrade(conn));
+            }
             ClientProtocol::Floor => {
                 let key = match target.keyed {
                     true => target.keys[self.key as usize].as_str(),
@@ -107,6 +126,9 @@ impl SimulatedClient {
         io: &mut SessionIo<'_>,
         inflater: &mut Inflater,
     ) {
+        if self.events.is_some() {
+            return self.on_event_bytes(bytes, io);
+        }
         let mut rest = bytes;
         let joined;
         if self.phase == ClientPhase::Opening {
@@ -148,7 +170,11 @@ impl SimulatedClient {
             };
         }
         let (key, deflate) = (&io.target.websocket_key, options.compression);
-        let opened = parse_server_response(bytes, key, WEBSOCKET_SUBPROTOCOL, deflate)
+        let subprotocol = match io.json {
+            Some(_) => "",
+            None => WEBSOCKET_SUBPROTOCOL,
+        };
+        let opened = parse_server_response(bytes, key, subprotocol, deflate)
             .map_err(|error| error.to_string())?;
         let Some(opened) = opened else {
             return Ok(None);
@@ -157,9 +183,58 @@ impl SimulatedClient {
             return Err("server does not compress (permessage-deflate)".to_owned());
         }
         self.reader = reader(deflate);
-        self.phase = ClientPhase::Subscribing;
-        self.send_pending(io);
+        match &io.json {
+            Some(json) => self.phase = subscribing(json.opened(self.key as usize, io.out)),
+            None => {
+                self.phase = ClientPhase::Subscribing;
+                self.send_pending(io);
+            }
+        }
         Ok(Some(opened.bytes))
+    }
+
+    /// Reads a response with server-sent events.
+    fn on_event_bytes(&mut self, bytes: &[u8], io: &mut SessionIo<'_>) {
+        let Some(mut events) = self.events.take() else {
+            return;
+        };
+        let read = events.read(bytes, &mut |event| match event {
+            StreamEvent::Open => {
+                let json = io.json.as_ref();
+                let is_live = json.is_some_and(|json| json.opened(self.key as usize, io.out));
+                self.phase = subscribing(is_live);
+                if is_live {
+                    self.act(SessionAction::Live, io);
+                }
+            }
+            StreamEvent::Data(data) => self.message(data, io),
+        });
+        self.events = Some(events);
+        if let Err(end) = read {
+            self.act(SessionAction::End(end.to_string()), io);
+        }
+    }
+
+    /// Reads a message of a protocol with JSON.
+    fn json_message(
+        &mut self,
+        message: &[u8],
+        json: &mut JsonMessages,
+        (out, sink): (&mut Vec<u8>, SessionSink<'_>),
+    ) {
+        let state = (self.key as usize, self.phase == ClientPhase::Live);
+        json.message(state, message, out, &mut |event| match event {
+            JsonEvent::Live => {
+                self.phase = ClientPhase::Live;
+                sink(self, SessionAction::Live, &[]);
+            }
+            JsonEvent::Update(values) if self.phase == ClientPhase::Live => {
+                sink(self, SessionAction::Update, values);
+            }
+            // From before the subscription was confirmed: not part of any measurement.
+            JsonEvent::Update(_) => {}
+            JsonEvent::End(reason) => sink(self, SessionAction::End(reason), &[]),
+        });
     }
 
     fn frames(&mut self, bytes: &[u8], io: &mut SessionIo<'_>, inflater: &mut Inflater) {
@@ -206,6 +281,9 @@ impl SimulatedClient {
     }
 
     fn message(&mut self, message: &[u8], io: &mut SessionIo<'_>) {
+        if let Some(json) = io.json.as_deref_mut() {
+            return self.json_message(message, json, (io.out, io.sink));
+        }
         let mut lines = Lines::new(message);
         while self.phase != ClientPhase::Ended {
             let Some(line) = lines.next() else { break };
@@ -301,8 +379,21 @@ pub(super) struct SessionIo<'a> {
     pub(super) target: &'a RequestTexts<'a>,
     /// Subscription to request; `None` for the baseline server.
     pub(super) plan: Option<&'a ClientSessionConfig<'a>>,
+    /// Messages of a protocol with JSON.
+    pub(super) json: Option<&'a mut JsonMessages>,
     pub(super) out: &'a mut Vec<u8>,
-    pub(super) sink: &'a mut dyn FnMut(&mut SimulatedClient, SessionAction, &[u8]),
+    pub(super) sink: SessionSink<'a>,
+}
+
+/// Receives each action, with the payload of updates.
+pub(super) type SessionSink<'a> = &'a mut dyn FnMut(&mut SimulatedClient, SessionAction, &[u8]);
+
+/// Returns the phase after a connection was opened.
+fn subscribing(is_live: bool) -> ClientPhase {
+    match is_live {
+        true => ClientPhase::Live,
+        false => ClientPhase::Subscribing,
+    }
 }
 
 fn reader(deflate: bool) -> WebSocketFrameReader {
@@ -316,7 +407,5 @@ pub(super) fn close_text(phase: ClientPhase, reason: DisconnectReason) -> String
     }
 }
 
-/// Masking protects caches between the peers from hostile payloads; there are none here.
-const MASK: [u8; 4] = [0x57, 0x65, 0x69, 0x72];
 /// Far above any update of the plans; a longer message is an error of the server.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;

@@ -5,8 +5,10 @@ use weir_tlcp::client::{AddParams, ClientSessionConfig, CreateParams};
 use weir_tlcp::{PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
 
 use super::diff_choice::DiffChoice;
+use super::json::JsonMessages;
 use super::options::{ClientProtocol, ClientsOptions};
 use super::scenario::KEY_PLACEHOLDER;
+use crate::error::Result;
 use weir_tlcp::Mode;
 
 /// Fields that clients read; other fields are only counted.
@@ -100,13 +102,30 @@ impl<'a> RequestTexts<'a> {
         }
     }
 
+    /// Returns the messages of a protocol with JSON to `servers`, each with its path; `None` for
+    /// other protocols.
+    ///
+    /// # Errors
+    /// A member cannot be read.
+    pub(super) fn json_messages(
+        &self,
+        servers: &[(String, String)],
+    ) -> Result<Option<JsonMessages>> {
+        let ClientProtocol::Json(clients) = &self.options.kind else {
+            return Ok(None);
+        };
+        let (key, compression) = (&self.websocket_key, self.options.compression);
+        let texts = JsonMessages::new(clients, servers, &self.items, (key, MASK), compression)?;
+        Ok(Some(texts))
+    }
+
     /// Returns the upgrade request of connection `conn`.
     pub(super) fn upgrade(&self, conn: usize) -> &[u8] {
         &self.upgrades[conn % self.upgrades.len()]
     }
 
     /// Returns the subscriptions of TLCP sessions with these diff formats, by key index; empty for
-    /// the baseline server.
+    /// servers with another protocol.
     pub(super) fn plans(&self, diffs: DiffChoice) -> Vec<ClientSessionConfig<'_>> {
         let ClientProtocol::Tlcp {
             adapter_set,
@@ -137,5 +156,7 @@ impl<'a> RequestTexts<'a> {
     }
 }
 
+/// Masking protects caches between the peers from hostile payloads; there are none here.
+pub(super) const MASK: [u8; 4] = [0x57, 0x65, 0x69, 0x72];
 /// Subscription id; each session has one subscription.
 pub(super) const SUB_ID: u32 = 1;

@@ -107,18 +107,17 @@ struct Peer {
 
 impl Peer {
     fn accept(mut stream: TcpStream) -> Self {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).unwrap();
+        let head = read_head(&mut stream);
         let key = head
             .lines()
             .find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))
             .unwrap();
-        stream.write_all(&upgrade_response(key)).unwrap();
+        let response = String::from_utf8(upgrade_response(key)).unwrap();
+        let response = match head.contains("Sec-WebSocket-Protocol: ") {
+            true => response,
+            false => response.replace(SUBPROTOCOL_LINE, ""),
+        };
+        stream.write_all(response.as_bytes()).unwrap();
         let reader = WebSocketFrameReader::new(FrameRole::Server, 10_000);
         Self {
             stream,
@@ -177,6 +176,19 @@ impl Peer {
         self.send(&[&accepted, "CONF,1,unlimited,filtered"]);
     }
 }
+
+/// Reads the head of a request.
+fn read_head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+const SUBPROTOCOL_LINE: &str = "Sec-WebSocket-Protocol: TLCP-2.5.0.lightstreamer.com\r\n";
 
 fn upgrade_response(key: &str) -> Vec<u8> {
     let accept = accept_key(key);
@@ -268,6 +280,73 @@ fn lost_sessions_and_records_are_counted() {
             "update whose number of fields differs from the schema",
         ]
     );
+}
+
+/// Returns the summary of two clients of a server whose messages are JSON.
+fn json_summary(protocol: JsonProtocol, serve: fn(TcpStream)) -> DeliverySummary {
+    let server = format!("{}/feed?of={{item}}", server(2, serve));
+    let (link, _lines) = link(2);
+    let json = JsonClients {
+        protocol,
+        members: ["name", "at.weir"].map(str::to_owned).into(),
+        subscribe: Some(r#"{"want":"{item}"}"#.to_owned()),
+        live_when: (protocol == JsonProtocol::WebSocket).then(|| "welcome".to_owned()),
+        may_conflate: false,
+    };
+    let options = ClientsOptions {
+        kind: ClientProtocol::Json(json),
+        fields: ["key", "weir"].map(str::to_owned).into(),
+        ..options(server, 2)
+    };
+    run(&options, &link).unwrap()
+}
+
+/// Returns the message of a record.
+fn record(key: &str, seq: u64) -> String {
+    format!(r#"{{"name":"{key}","at":{{"weir":"1000.0.{seq}.1500"}}}}"#)
+}
+
+#[test]
+fn json_messages_are_checked_like_tlcp() {
+    let socket = json_summary(JsonProtocol::WebSocket, |stream| {
+        let mut peer = Peer::accept(stream);
+        assert_eq!(peer.message(), r#"{"want":"ltest-[key=Apple]"}"#);
+        let mut send = |text: &str| {
+            let mut frame = Vec::new();
+            push_server_text(&mut frame, text.as_bytes());
+            peer.stream.write_all(&frame).unwrap();
+        };
+        send(&record("Apple", 0));
+        send(r#"{"welcome":true}"#);
+        for seq in [0, 1, 1, 2] {
+            send(&record("Apple", seq));
+        }
+        let _ = peer.stream.read(&mut [0]);
+    });
+    let events = json_summary(JsonProtocol::ServerSentEvents, |mut stream| {
+        let head = read_head(&mut stream);
+        let request = "GET /feed?of=ltest-%5Bkey%3DApple%5D HTTP/1.1\r\n";
+        assert!(head.starts_with(request), "{head}");
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+        let records = [("Apple", 0), ("Pear", 9), ("Apple", 2)];
+        let events = records.map(|(key, seq)| format!("data: {}\n\n", record(key, seq)));
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(events.concat().as_bytes()).unwrap();
+    });
+    let counts = |summary: &DeliverySummary| {
+        let counts = &summary.counts;
+        (counts.deliveries_in_window, counts.lost, counts.duplicated)
+    };
+    assert_eq!(counts(&socket), (8, 0, 2), "{:?}", socket.errors);
+    assert!(
+        socket.settled && socket.errors.is_empty(),
+        "{:?}",
+        socket.errors
+    );
+    assert_eq!(counts(&events), (4, 2, 0), "{:?}", events.errors);
+    let texts: Vec<&str> = events.errors.keys().map(String::as_str).collect();
+    let foreign = "update whose key field differs from the key of its item";
+    assert_eq!(texts, ["session lost: closed by the server", foreign]);
 }
 
 /// Returns lost records, conflated records, and whether a state age was reported, if two records
@@ -496,7 +575,7 @@ fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
     let plans = target.plans(DiffChoice::NONE);
     let mut session = SimulatedClient::new(0, false, ClientCheck::new(Conflation::Forbidden));
     let mut out = Vec::new();
-    session.open(0, &target, &mut out);
+    session.open(0, &target, None, &mut out);
     let mut seen = Vec::new();
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (stream.len() + 1)).collect();
     cuts.sort_unstable();
@@ -506,6 +585,7 @@ fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
         let mut io = SessionIo {
             target: &target,
             plan: Some(&plans[0]),
+            json: None,
             out: &mut out,
             sink: &mut |session, step, payload| {
                 if matches!(step, SessionAction::End(_)) {

@@ -5,6 +5,7 @@
 mod meter;
 mod options;
 mod record_args;
+mod record_header;
 mod sender;
 mod tracker;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub use options::ProducerOptions;
 pub use record_args::RecordArgs;
+pub use record_header::RecordHeader;
 pub use weir_kafka::Acks;
 use weir_kafka::{KafkaSettings, Producer};
 

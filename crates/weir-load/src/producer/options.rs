@@ -8,6 +8,7 @@ use clap::{Arg, Args, Command, FromArgMatches as _};
 use weir_kafka::{Acks, KafkaSettings, ProducerConfig};
 
 use super::record_args::RecordArgs;
+use super::record_header::RecordHeader;
 use crate::error::LoadError;
 use crate::kafka::KafkaArgs;
 use crate::pacer::Rate;
@@ -155,6 +156,9 @@ pub struct ProducerOptions {
     /// Add the header `weir` with the stamp as text, for clients of a gateway
     #[arg(long)]
     pub text_stamp: bool,
+    /// Header of every record; {key} in the value is the key of the record
+    #[arg(id = "headers", long = "header", value_name = "NAME=VALUE")]
+    pub headers: Vec<RecordHeader>,
     /// Longest wait for acknowledgements after the last record
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
     pub drain: Duration,

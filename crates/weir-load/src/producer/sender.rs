@@ -223,11 +223,18 @@ impl<'a> ScheduledSender<'a> {
         };
         // Only replayed records have headers of their own.
         let own = self.payloads.headers().iter();
-        let all: Vec<_>;
-        let headers = match own.len() {
+        let (added, all): (Vec<_>, Vec<_>);
+        let headers = match own.len() + self.options.headers.len() {
             0 => headers,
             _ => {
+                let add = self.options.headers.iter();
+                added = add.map(|it| (&it.name, it.value(key))).collect();
                 let own = own.map(|(name, value)| (name.as_str(), value.as_slice()));
+                let own = own.chain(
+                    added
+                        .iter()
+                        .map(|(name, it)| (name.as_str(), it.as_slice())),
+                );
                 all = own.chain(headers.iter().copied()).collect();
                 &all
             }

@@ -1,6 +1,8 @@
-//! HTTP/1.1 for small requests, read whole, and responses, sent whole or in chunks.
+//! HTTP/1.1 for small requests, read whole, and responses, sent whole or in chunks; for clients,
+//! responses with server-sent events.
 
 mod chunked;
+mod event_stream;
 #[doc(hidden)]
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -8,6 +10,7 @@ mod request;
 mod response;
 
 pub use chunked::{CHUNK_BYTES_MAX, LAST_CHUNK, push_chunk};
+pub use event_stream::{EventStreamReader, StreamEnd, StreamEvent};
 pub use request::{
     BodyProgress, HttpRequest, ParseLimits, Parsed, parse_request, parse_request_incremental,
 };

@@ -48,7 +48,8 @@ pub fn new_client_key(random: [u8; 16]) -> String {
 }
 
 /// Appends a client's upgrade request. `host` is the authority (`name:port`), `path` begins with a
-/// slash; neither may contain blanks or line breaks. `deflate` offers compression ([`OFFER`]).
+/// slash; neither may contain blanks or line breaks. An empty `subprotocol` requests none.
+/// `deflate` offers compression ([`OFFER`]).
 pub fn client_request(
     out: &mut Vec<u8>,
     host: &str,
@@ -61,10 +62,13 @@ pub fn client_request(
         true => format!("Sec-WebSocket-Extensions: {OFFER}\r\n"),
         false => String::new(),
     };
+    let subprotocol = match subprotocol {
+        "" => String::new(),
+        name => format!("Sec-WebSocket-Protocol: {name}\r\n"),
+    };
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\
-         Sec-WebSocket-Protocol: {subprotocol}\r\n{extensions}\r\n"
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n{subprotocol}{extensions}\r\n"
     );
     out.extend_from_slice(request.as_bytes());
 }
@@ -111,7 +115,8 @@ pub fn parse_server_response(
     if header("sec-websocket-accept") != Some(accept_key(key).as_bytes()) {
         return Err(HandshakeError::WrongAccept);
     }
-    if header("sec-websocket-protocol") != Some(subprotocol.as_bytes()) {
+    let wanted = Some(subprotocol.as_bytes()).filter(|name| !name.is_empty());
+    if header("sec-websocket-protocol") != wanted {
         return Err(HandshakeError::WrongSubprotocol {
             wanted: subprotocol.to_owned(),
         });

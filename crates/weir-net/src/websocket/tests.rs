@@ -285,6 +285,10 @@ fn client_checks_server_handshake() {
     );
     assert!(text.ends_with("Sec-WebSocket-Protocol: TLCP-2.5.0.lightstreamer.com\r\n\r\n"));
 
+    let mut plain = Vec::new();
+    client_request(&mut plain, "h:1", "/", &key, "", false);
+    assert!(!String::from_utf8(plain).unwrap().contains("Protocol"));
+
     let response = format!(
         "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
          sec-websocket-accept: {}\r\nSec-WebSocket-Protocol: p\r\n\r\nrest",
@@ -331,6 +335,15 @@ fn client_checks_server_handshake() {
     assert!(matches!(
         parse_server_response(response, &key, "q", false),
         Err(HandshakeError::WrongSubprotocol { .. })
+    ));
+    assert!(matches!(
+        parse_server_response(response, &key, "", false),
+        Err(HandshakeError::WrongSubprotocol { .. })
+    ));
+    let plain = String::from_utf8_lossy(response).replace("Sec-WebSocket-Protocol: p\r\n", "");
+    assert!(matches!(
+        parse_server_response(plain.as_bytes(), &key, "", false),
+        Ok(Some(_))
     ));
     assert_eq!(
         parse_server_response(b"HTTP/1.1 503 Busy\r\n\r\n", &key, "p", false),

@@ -9,7 +9,8 @@ use clap::Args;
 use weir_load::clients::scenario::{KeyPool, probe, probe_key};
 use weir_load::clients::simulator_file::SimulatorFile;
 use weir_load::clients::{
-    ClientProtocol, ClientShare, ClientsOptions, DiffChoice, Mode, Scenario, Subscribe,
+    ClientProtocol, ClientShare, ClientsOptions, DiffChoice, JsonClients, JsonProtocol, Mode,
+    Scenario, Subscribe,
 };
 use weir_load::units::{parse_count, parse_duration};
 
@@ -29,6 +30,19 @@ pub(crate) struct ClientsArgs {
         value_delimiter = ','
     )]
     url: Vec<String>,
+    /// Protocol of the server
+    ///
+    /// With another protocol than tlcp, messages are JSON and URLs have a path, in which {item} is
+    /// the item of a client. --fields names the members: NAME=PATH, or NAME if both are equal.
+    #[arg(long, value_enum, default_value_t = ProtocolName::Tlcp, conflicts_with_all = ["floor",
+          "probe", "configuration", "verify_values", "diffs", "adapter_set", "data_adapter"])]
+    protocol: ProtocolName,
+    /// First message to a WebSocket server; {item} is the item of a client
+    #[arg(long, value_name = "TEXT", help_heading = SUBSCRIBING)]
+    subscribe_message: Option<String>,
+    /// Text of the message that confirms a subscription [default: none is awaited]
+    #[arg(long, value_name = "TEXT", help_heading = SUBSCRIBING)]
+    live_when: Option<String>,
     #[command(flatten)]
     trust: TrustArgs,
     /// Require WebSocket compression (permessage-deflate)
@@ -165,6 +179,18 @@ pub(crate) enum EngineArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ProtocolName {
+    /// TLCP over WebSocket
+    Tlcp,
+    /// One JSON document per message of a WebSocket
+    Websocket,
+    /// One JSON document per server-sent event
+    Sse,
+    /// JSON protocol of Centrifugo over WebSocket; items are channels
+    Centrifugo,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum TimedRecords {
     /// All records
     All,
@@ -197,11 +223,12 @@ impl ClientsArgs {
         let ramp = ramp.or_else(|| file.and_then(|file| file.ramp_per_s));
         let scenario = self.scenario.or_else(|| file.map(|file| file.scenario));
         let scenario = scenario.unwrap_or(Scenario::Two);
-        let subscribe = self.subscribe(scenario, file);
+        let mut subscribe = self.subscribe(scenario, file);
+        let json = self.json_clients(&mut subscribe.fields)?;
         if self.verify_values && !subscribe.fields.iter().any(|field| field == "weir") {
             bail!("--verify-values: needs the field weir to identify records; add it to --fields");
         }
-        let diffs = match self.probe {
+        let diffs = match self.probe || json.is_some() {
             true => DiffChoice::NONE,
             false => scenario.diffs(),
         };
@@ -210,9 +237,10 @@ impl ClientsArgs {
             compression: self.compression,
             tls: self.trust.read()?,
             keys: self.key_names(&subscribe),
-            kind: match self.floor {
-                true => ClientProtocol::Floor,
-                false => ClientProtocol::Tlcp {
+            kind: match (json, self.floor) {
+                (Some(json), _) => ClientProtocol::Json(json),
+                (None, true) => ClientProtocol::Floor,
+                (None, false) => ClientProtocol::Tlcp {
                     adapter_set: subscribe.adapter_set,
                     data_adapter: Some(subscribe.data_adapter).filter(|name| !name.is_empty()),
                     mode: self.mode(),
@@ -242,6 +270,44 @@ impl ClientsArgs {
             duration: self.duration.or(file_duration),
             notes: file.map_or_else(Vec::new, |file| file.notes.clone()),
         })
+    }
+
+    /// Returns the clients of a server whose messages are JSON; `None` for TLCP. Removes the paths
+    /// of members from `fields`.
+    fn json_clients(&self, fields: &mut [String]) -> anyhow::Result<Option<JsonClients>> {
+        let protocol = match self.protocol {
+            ProtocolName::Tlcp => None,
+            ProtocolName::Websocket => Some(JsonProtocol::WebSocket),
+            ProtocolName::Sse => Some(JsonProtocol::ServerSentEvents),
+            ProtocolName::Centrifugo => Some(JsonProtocol::Centrifugo),
+        };
+        if protocol != Some(JsonProtocol::WebSocket) {
+            let options = [
+                ("--subscribe-message", &self.subscribe_message),
+                ("--live-when", &self.live_when),
+            ];
+            for (option, value) in options {
+                ensure!(value.is_none(), "{option}: needs --protocol websocket");
+            }
+        }
+        let Some(protocol) = protocol else {
+            return Ok(None);
+        };
+        let split = |field: &mut String| match field.split_once('=') {
+            Some((name, path)) => {
+                let path = path.to_owned();
+                *field = name.to_owned();
+                path
+            }
+            None => field.clone(),
+        };
+        Ok(Some(JsonClients {
+            protocol,
+            members: fields.iter_mut().map(split).collect(),
+            subscribe: self.subscribe_message.clone(),
+            live_when: self.live_when.clone(),
+            may_conflate: self.mode() == Mode::Merge,
+        }))
     }
 
     /// Returns the subscription of the scenario with the parts given by options.
@@ -311,6 +377,12 @@ Examples:
     weir load clients --scenario 3jp --fields key,value,weir --verify-values
   Configuration file of the published simulator, for one minute:
     weir load clients --configuration client-simulator-configuration.xml --duration 1m
+  Server-sent events of a gateway, with delivery checked:
+    weir load clients --protocol sse --fields key=values.key,weir=values.weir \\
+      --url 'http://127.0.0.1:8080/sse?item={item}&mode=raw'
+  Centrifugo, channels by key, records of kind json2:
+    weir load clients --protocol centrifugo --items '{key}' --fields key=sndValue,weir \\
+      --url ws://127.0.0.1:8000/connection/websocket
   TLS with a private CA:
     weir load clients --url wss://localhost:8443 --ca ca.pem --clients 1k
   40,000 clients of two gateways, in as many processes as the file descriptor limit requires:
@@ -365,6 +437,25 @@ mod tests {
         let line = TestCli::try_parse_from(["clients", "--verify-values"]).unwrap();
         let error = line.args.run().unwrap_err().to_string();
         assert!(error.contains("add it to --fields"), "{error}");
+    }
+
+    #[test]
+    fn json_protocols_name_members() {
+        let sse = options("--protocol sse --fields key=values.key,weir --mode merge");
+        assert_eq!(sse.fields, ["key", "weir"]);
+        let ClientProtocol::Json(json) = sse.kind else {
+            panic!("JSON");
+        };
+        assert_eq!(json.members, ["values.key", "weir"]);
+        assert!(json.may_conflate && !sse.diffs.any());
+        let failed = |line: &str| {
+            let words = line.split_ascii_whitespace();
+            let line = TestCli::try_parse_from(std::iter::once("clients").chain(words)).unwrap();
+            line.args.run().unwrap_err().to_string()
+        };
+        let expected = "--live-when: needs --protocol websocket";
+        assert_eq!(failed("--protocol sse --live-when x"), expected);
+        assert_eq!(failed("--live-when x"), expected);
     }
 
     #[test]
