@@ -30,6 +30,8 @@ struct Echo {
     /// Number of frames so far that are not messages.
     frames: u32,
     last: Option<ConnId>,
+    /// Number of connections whose ids are invalid now.
+    removed: u32,
     /// Server that adopts detached connections.
     other: Option<MailboxSender<TestEvent>>,
 }
@@ -39,6 +41,8 @@ enum TestEvent {
     Report(std::sync::mpsc::Sender<Vec<CloseReason>>),
     /// Reports the number of write calls so far.
     Writes(std::sync::mpsc::Sender<u64>),
+    /// Reports the number of removed connections so far.
+    Removed(std::sync::mpsc::Sender<u32>),
     /// Blocks the loop until the sender sends.
     Block(std::sync::mpsc::Receiver<()>),
     /// A connection detached from another server.
@@ -113,6 +117,10 @@ impl ServerHandler for Echo {
         }
     }
 
+    fn on_removed(&mut self, _conn: ConnId) {
+        self.removed += 1;
+    }
+
     fn on_timer(&mut self, _io: &mut ServerIo, _token: u64) {
         self.closed.push(CloseReason::Idle);
     }
@@ -132,6 +140,7 @@ impl ServerHandler for Echo {
     fn on_posted(&mut self, io: &mut ServerIo, event: TestEvent) {
         match event {
             TestEvent::Writes(sender) => sender.send(io.counters().writes).expect("a receiver"),
+            TestEvent::Removed(sender) => sender.send(self.removed).expect("a receiver"),
             TestEvent::Adopt(detached) => {
                 let conn = io.adopt(detached).expect("an open connection");
                 io.set_tag(conn, 7);
@@ -570,6 +579,33 @@ fn closing_connection_gets_queued_messages() {
         messages >= (1 << 20) / 60_010,
         "{messages} complete messages"
     );
+}
+
+#[test]
+fn every_end_of_a_connection_is_reported() {
+    let server = Server::start(ConnectionLimits::default());
+    let mut ended = server.upgrade();
+    ended.send(Opcode::Text, b"bye");
+    assert_eq!(ended.next().as_deref(), Some("close 1000"));
+    let mut answered = server.connect();
+    let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    answered.write_all(request).expect("sent");
+    assert!(read_to_end(answered).starts_with("HTTP/1.1 200 "));
+    drop((ended, server.upgrade()));
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    loop {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let posted = server
+            .mailbox
+            .post(TestEvent::Removed(sender), TEST_TIMEOUT);
+        posted.expect("posted");
+        let removed = receiver.recv_timeout(TEST_TIMEOUT).expect("a report");
+        if removed == 3 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "only {removed}");
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -77,11 +77,7 @@ impl ServerHandler for Shard {
     }
 
     fn on_closed(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64, reason: CloseReason) {
-        self.dialects.remove(conn);
-        self.credentials.forget(conn);
-        if let Some(adapter) = &mut self.clients.adapter {
-            adapter.forget(conn);
-        }
+        self.on_removed(conn);
         let key = SessionKey::from_bits(tag);
         // The session of a connection that was replaced continues on another connection.
         let bound = self.clients.sessions.get_mut(key);
@@ -92,6 +88,14 @@ impl ServerHandler for Shard {
                 "session lost its connection"
             );
             self.clients.lost(io, key);
+        }
+    }
+
+    fn on_removed(&mut self, conn: ConnId) {
+        self.dialects.remove(conn);
+        self.credentials.forget(conn);
+        if let Some(adapter) = &mut self.clients.adapter {
+            adapter.forget(conn);
         }
     }
 

@@ -249,6 +249,7 @@ impl<H: ServerHandler> Server<H> {
                 let tag = connection.tag;
                 self.handler.on_closed(&mut self.io, conn, tag, reason);
             }
+            self.handler.on_removed(conn);
         }
     }
 }

@@ -146,6 +146,11 @@ pub trait ServerHandler {
     }
     /// Called when the connection is closed; `tag` is the value set with [`ServerIo::set_tag`].
     fn on_closed(&mut self, io: &mut ServerIo, conn: ConnId, tag: u64, reason: CloseReason);
+    /// Called when the id of a connection becomes invalid, also if the handler has closed it. It is
+    /// not called for detached connections.
+    fn on_removed(&mut self, conn: ConnId) {
+        let _ = conn;
+    }
     /// Called when a timer set with [`ServerIo::set_timer`] expires.
     fn on_timer(&mut self, io: &mut ServerIo, token: u64);
     /// Called when a connection that returned [`TrySend::Full`] has an empty send queue.
