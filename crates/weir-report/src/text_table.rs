@@ -67,7 +67,8 @@ impl TextTable {
     /// Returns the lines of the table.
     ///
     /// If they would be longer than `width`, cells are truncated where allowed, then wrapped
-    /// between words. If even that does not help, each row becomes a list with a line for each cell.
+    /// between words. If even that does not help, each row becomes a list with a line for each
+    /// cell.
     pub fn lines(&self, width: Option<usize>) -> Vec<String> {
         let headings = self.columns.iter().map(|column| column.heading.to_owned());
         let heading: Vec<String> = headings.collect();
