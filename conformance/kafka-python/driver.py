@@ -3,11 +3,12 @@
     driver.py BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT [SETTINGS]
 
 The topic must exist and be empty. SETTINGS is a JSON object with further arguments of aiokafka's
-clients; `cafile` contains trusted CAs. Prints one line of JSON; exits with an error on any failure.
+clients; `cafile` contains trusted CAs, and `resolve` is the address of all host names. Prints one line of JSON; exits with an error on any failure.
 """
 
 import asyncio
 import json
+import socket
 import sys
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -71,8 +72,16 @@ async def addresses(brokers):
         await admin.close()
 
 
+def resolve_all(address):
+    """Gives all host names an address, as a wildcard entry in DNS does."""
+    lookup = socket.getaddrinfo
+    socket.getaddrinfo = lambda host, *more, **named: lookup(address, *more, **named)
+
+
 async def main(bootstrap, topic, group, transactional_id, count, settings="{}"):
     brokers = {"bootstrap_servers": bootstrap, **json.loads(settings)}
+    if "resolve" in brokers:
+        resolve_all(brokers.pop("resolve"))
     if "cafile" in brokers:
         brokers["ssl_context"] = create_ssl_context(cafile=brokers.pop("cafile"))
     await produce(brokers, topic, int(count))

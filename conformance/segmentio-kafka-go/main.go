@@ -1,15 +1,19 @@
 // A Kafka client with segmentio/kafka-go: writes and reads through the given brokers.
 //
-//	driver BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT
+//	driver BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT [SETTINGS]
 //
-// The topic must exist and be empty. Prints one line of JSON; exits with 1 and an error on any failure.
+// The topic must exist and be empty. SETTINGS is a JSON object: with "cafile", a file of trusted CAs, the client uses
+// TLS, and all host names have the address "resolve". Prints one line of JSON; exits with 1 and an error on any failure.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"time"
@@ -25,9 +29,12 @@ func check(what string, err error) {
 }
 
 func main() {
-	if len(os.Args) != 6 {
-		fmt.Fprintln(os.Stderr, "driver BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT")
+	if len(os.Args) != 6 && len(os.Args) != 7 {
+		fmt.Fprintln(os.Stderr, "driver BOOTSTRAP TOPIC GROUP TRANSACTIONAL_ID COUNT [SETTINGS]")
 		os.Exit(2)
+	}
+	if len(os.Args) == 7 {
+		useTLS(os.Args[6])
 	}
 	bootstrap, topic, group, id := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
 	count, err := strconv.Atoi(os.Args[5])
@@ -36,13 +43,39 @@ func main() {
 	defer cancel()
 
 	produce(ctx, bootstrap, topic, count)
-	client := &kafka.Client{Addr: kafka.TCP(bootstrap)}
+	client := &kafka.Client{Addr: kafka.TCP(bootstrap), Transport: transport}
 	transact(ctx, client, topic, id)
 	values := consume(ctx, bootstrap, topic, group, count+1)
 	brokers := addresses(ctx, client)
 	line, err := json.Marshal(map[string]any{"values": values, "brokers": brokers})
 	check("result", err)
 	fmt.Println(string(line))
+}
+
+// Connections of all clients; without values, those of the library.
+var (
+	transport kafka.RoundTripper
+	dialer    *kafka.Dialer
+)
+
+// Lets all clients use TLS, with the name of the broker as server name.
+func useTLS(settings string) {
+	var parsed struct{ Cafile, Resolve string }
+	check("settings", json.Unmarshal([]byte(settings), &parsed))
+	pem, err := os.ReadFile(parsed.Cafile)
+	check("cafile", err)
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(pem)
+	config := &tls.Config{RootCAs: trusted}
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(parsed.Resolve, port))
+	}
+	transport = &kafka.Transport{TLS: config, Dial: dial}
+	dialer = &kafka.Dialer{TLS: config, DialFunc: dial, Timeout: 10 * time.Second}
 }
 
 // Writes the records with all codecs in turn, and "committed" without one.
@@ -53,6 +86,7 @@ func produce(ctx context.Context, bootstrap, topic string, count int) {
 		writer := &kafka.Writer{
 			Addr: kafka.TCP(bootstrap), Topic: topic, Compression: codec,
 			RequiredAcks: kafka.RequireAll, BatchTimeout: 5 * time.Millisecond, BatchSize: 7,
+			Transport: transport,
 		}
 		messages := []kafka.Message{}
 		for value := number; value < count; value += len(codecs) {
@@ -102,6 +136,7 @@ func consume(ctx context.Context, bootstrap, topic, group string, count int) []s
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers: []string{bootstrap}, Topic: topic, GroupID: group, StartOffset: kafka.FirstOffset,
 		IsolationLevel: kafka.ReadCommitted, MaxWait: 200 * time.Millisecond,
+		Dialer: dialer,
 	})
 	values := []string{}
 	for len(values) < count {

@@ -16,6 +16,7 @@ pub mod log;
 mod mailbox;
 pub mod memory;
 pub mod otlp;
+pub mod proxy_header;
 pub mod server;
 pub mod stream;
 mod timer;

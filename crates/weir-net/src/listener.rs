@@ -20,7 +20,15 @@ pub fn listen_shared(address: SocketAddr, count: usize) -> io::Result<Vec<std::n
     if address.port() != 0 {
         drop(std::net::TcpListener::bind(address)?);
     }
-    let mut address = address;
+    listen_again(address, count)
+}
+
+/// Opens further sockets at an address at which this process listens already, see
+/// [`listen_shared`].
+pub fn listen_again(
+    mut address: SocketAddr,
+    count: usize,
+) -> io::Result<Vec<std::net::TcpListener>> {
     let mut listeners = Vec::with_capacity(count);
     for _ in 0..count {
         let listener = listen(address)?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::broker_registry::BrokerRegistry;
+use crate::broker_registry::{AdvertisedAddresses, BrokerRegistry};
 use crate::config::HostPort;
 use crate::wire::{AddressMapper, BrokerNode};
 
@@ -15,7 +15,9 @@ pub(crate) struct AddressCache {
     broker_registry: Arc<BrokerRegistry>,
     version: u64,
     /// Addresses of the broker and of the proxy.
-    cached: HashMap<i32, (HostPort, HostPort)>,
+    cached: HashMap<i32, (HostPort, AdvertisedAddresses)>,
+    /// The client selects brokers by server name.
+    by_name: bool,
 }
 
 impl AddressCache {
@@ -24,15 +26,18 @@ impl AddressCache {
             broker_registry,
             version: 0,
             cached: HashMap::new(),
+            by_name: false,
         }
     }
 
-    /// Returns the cache for `broker_registry`. It starts empty if another cluster had its place,
-    /// whose connections may not have ended yet.
-    pub(crate) fn of(&mut self, broker_registry: &Arc<BrokerRegistry>) -> &mut Self {
+    /// Returns the cache for `broker_registry`, and for clients that select brokers by server name
+    /// or not. It starts empty if another cluster had its place, whose connections may not have
+    /// ended yet.
+    pub(crate) fn of(&mut self, broker_registry: &Arc<BrokerRegistry>, by_name: bool) -> &mut Self {
         if !Arc::ptr_eq(&self.broker_registry, broker_registry) {
             *self = Self::new(Arc::clone(broker_registry));
         }
+        self.by_name = by_name;
         self
     }
 }
@@ -46,12 +51,13 @@ impl AddressMapper for AddressCache {
         }
         if let Some((broker, address)) = self.cached.get(&node.id) {
             if broker.is(node.host, node.port) {
-                return Some(address.clone());
+                return address.of(self.by_name).cloned();
             }
         }
         let address = self.broker_registry.register_broker(node, false)?;
         let broker = HostPort::new(node.host, node.port);
-        self.cached.insert(node.id, (broker, address.clone()));
-        Some(address)
+        let advertised = address.of(self.by_name).cloned();
+        self.cached.insert(node.id, (broker, address));
+        advertised
     }
 }

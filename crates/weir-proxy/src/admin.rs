@@ -89,7 +89,12 @@ fn connections(clusters: &[Arc<VirtualCluster>], loops: &[MailboxSender<LoopEven
             let brokers = cluster.broker_registry.infos();
             let brokers = brokers.into_iter().map(|row| {
                 let (id, upstream, advertised) = (row.id, row.upstream, row.advertised);
-                json!({ "node_id": id, "upstream": upstream, "place": advertised })
+                let mut broker =
+                    json!({ "node_id": id, "upstream": upstream, "place": advertised });
+                if let Some(name) = row.advertised_name {
+                    broker["name"] = name.into();
+                }
+                broker
             });
             json!({
                 "name": cluster.config.name,

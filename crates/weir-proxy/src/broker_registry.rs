@@ -15,7 +15,7 @@ use weir_net::listener::listen_shared;
 
 use crate::cluster_id::ClusterId;
 use crate::config::{ClusterConfig, HostPort};
-use crate::data::{ListenerTarget, LoopEvent};
+use crate::data::{ListenerKey, ListenerTarget, LoopEvent};
 use crate::wire::BrokerNode;
 
 /// Time for which a broker's port stays open after the cluster stopped naming the broker.
@@ -44,8 +44,8 @@ struct RegisteredBroker {
     upstream: HostPort,
     /// The address is of a cluster that the configuration no longer names.
     outdated: bool,
-    /// Port of the proxy.
-    port: u16,
+    /// Port of the proxy; `None` if the cluster has no ports for brokers.
+    port: Option<u16>,
     /// Configured; never removed.
     fixed: bool,
     seen: Instant,
@@ -60,6 +60,28 @@ pub struct BrokerInfo {
     pub upstream: String,
     /// Address that clients see.
     pub advertised: String,
+    /// Address for clients that select brokers by server name, if there are others, too.
+    pub advertised_name: Option<String>,
+}
+
+/// The addresses of a broker that clients see. At least one is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AdvertisedAddresses {
+    /// Own port of the broker.
+    port: Option<HostPort>,
+    /// Server name of the broker.
+    name: Option<HostPort>,
+}
+
+impl AdvertisedAddresses {
+    /// Returns the address for clients that select brokers by server name, or by port.
+    pub(crate) fn of(&self, by_name: bool) -> Option<&HostPort> {
+        // After a reload, a client may have come by a way that the cluster has no more.
+        match by_name {
+            true => self.name.as_ref().or(self.port.as_ref()),
+            false => self.port.as_ref().or(self.name.as_ref()),
+        }
+    }
 }
 
 impl BrokerRegistry {
@@ -100,16 +122,28 @@ impl BrokerRegistry {
 
     pub(crate) fn infos(&self) -> Vec<BrokerInfo> {
         let state = self.state();
-        let infos = state.brokers.iter().map(|(id, broker)| BrokerInfo {
-            id: *id,
-            upstream: broker.upstream.to_string(),
-            advertised: state.address(broker.port).to_string(),
+        let infos = state.brokers.iter().map(|(id, broker)| {
+            let addresses = state.addresses(*id, broker.port);
+            let name = addresses.name.as_ref().filter(|_| broker.port.is_some());
+            BrokerInfo {
+                id: *id,
+                upstream: broker.upstream.to_string(),
+                advertised: addresses
+                    .of(false)
+                    .map_or_else(String::new, HostPort::to_string),
+                advertised_name: name.map(HostPort::to_string),
+            }
         });
         infos.collect()
     }
 
-    /// Returns the advertised address of a broker. Opens a port if the broker is new.
-    pub(crate) fn register_broker(&self, node: BrokerNode<'_>, fixed: bool) -> Option<HostPort> {
+    /// Returns the advertised addresses of a broker. Opens a port if the broker is new and the
+    /// cluster has ports.
+    pub(crate) fn register_broker(
+        &self,
+        node: BrokerNode<'_>,
+        fixed: bool,
+    ) -> Option<AdvertisedAddresses> {
         let mut state = self.state();
         let RegistryState { config, brokers } = &mut *state;
         if let Some(broker) = brokers.get_mut(&node.id) {
@@ -126,13 +160,17 @@ impl BrokerRegistry {
             }
             broker.fixed |= fixed;
             let port = broker.port;
-            return Some(state.address(port));
+            return Some(state.addresses(node.id, port));
         }
-        let port = self.open(node.id, &mut state)?;
+        let port = match state.config.has_ports() {
+            true => Some(self.open(node.id, &mut state)?),
+            false => None,
+        };
         let upstream = HostPort::new(node.host, node.port);
-        let address = state.address(port);
-        let (cluster, advertised_port) = (&state.config.name, address.port);
-        tracing::info!(cluster, id = node.id, %upstream, advertised_port, "broker port opened");
+        let addresses = state.addresses(node.id, port);
+        let (cluster, advertised) = (&state.config.name, addresses.of(false));
+        let advertised = advertised.map_or_else(String::new, HostPort::to_string);
+        tracing::info!(cluster, id = node.id, %upstream, advertised, "broker registered");
         let broker = RegisteredBroker {
             upstream,
             outdated: false,
@@ -142,7 +180,7 @@ impl BrokerRegistry {
         };
         state.brokers.insert(node.id, broker);
         self.version.fetch_add(1, Ordering::Release);
-        Some(address)
+        Some(addresses)
     }
 
     /// Closes the ports of brokers that the cluster has not named for [`PORT_RETENTION`].
@@ -173,7 +211,8 @@ impl BrokerRegistry {
         }
         let is_elsewhere = |id: i32| {
             let ports = [&old, &config].map(|config| config.broker_ports.of(id));
-            ports[0] != ports[1] || old.listen.ip() != config.listen.ip()
+            let ways = [&old, &config].map(|config| config.has_ports());
+            ports[0] != ports[1] || ways[0] != ways[1] || old.listen.ip() != config.listen.ip()
         };
         let ids: Vec<_> = state.brokers.keys().copied().collect();
         for id in ids.into_iter().filter(|id| is_elsewhere(*id)) {
@@ -211,7 +250,7 @@ impl BrokerRegistry {
         let cluster = &state.config.name;
         tracing::info!(cluster, id, "broker removed, port closed");
         for sender in self.senders.get().into_iter().flatten() {
-            let event = LoopEvent::Unlisten(self.cluster, ListenerTarget::Broker(id));
+            let event = LoopEvent::Unlisten(self.listener_of(id));
             // A loop that has ended has no listeners.
             let _ = sender.post(event, POST_TIMEOUT);
         }
@@ -226,7 +265,7 @@ impl BrokerRegistry {
         let holder = state
             .brokers
             .iter()
-            .find(|(_, broker)| port != 0 && broker.port == port)
+            .find(|(_, broker)| port != 0 && broker.port == Some(port))
             .map(|(id, broker)| (*id, broker.fixed));
         match holder {
             Some((holder, false)) if self.is_unnamed(state, holder) => self.close(holder, state),
@@ -254,7 +293,7 @@ impl BrokerRegistry {
         };
         let port = sockets.first()?.local_addr().ok()?.port();
         for (socket, sender) in sockets.into_iter().zip(senders) {
-            let event = LoopEvent::Listen(self.cluster, ListenerTarget::Broker(id), socket);
+            let event = LoopEvent::Listen(self.listener_of(id), socket);
             if sender.post(event, POST_TIMEOUT).is_err() {
                 tracing::warn!(cluster, id, "event loop did not accept a listener");
             }
@@ -271,16 +310,26 @@ impl BrokerRegistry {
             .is_some_and(|(newest, seen)| newest.duration_since(seen) > REASSIGN_AFTER)
     }
 
+    fn listener_of(&self, id: i32) -> ListenerKey {
+        ListenerKey::Target(self.cluster, ListenerTarget::Broker(id))
+    }
+
     fn state(&self) -> MutexGuard<'_, RegistryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RegistryState {
-    /// Returns the advertised address of a port of the proxy.
-    fn address(&self, port: u16) -> HostPort {
-        let port = self.config.broker_ports.advertised(port);
-        HostPort::new(&self.config.advertised_host, port)
+    /// Returns the advertised addresses of a broker with this port of the proxy.
+    fn addresses(&self, id: i32, port: Option<u16>) -> AdvertisedAddresses {
+        let config = &self.config;
+        AdvertisedAddresses {
+            port: port.map(|port| {
+                let port = config.broker_ports.advertised(port);
+                HostPort::new(&config.advertised_host, port)
+            }),
+            name: config.names.as_ref().map(|names| names.address_of(id)),
+        }
     }
 }
 

@@ -3,12 +3,17 @@
 mod address;
 mod model;
 mod origin;
+mod proxy_protocol;
 mod raw;
+mod server_names;
 mod tls;
 
 pub use self::address::{BrokerPorts, HostPort};
 pub use self::model::{ClusterConfig, ProxyConfig, ProxyLimits};
 pub use self::origin::{CliOverrides, ConfigOrigin};
+pub use self::proxy_protocol::{ProxyProtocol, ProxyProtocolMode};
+pub(crate) use self::server_names::NamedTarget;
+pub use self::server_names::{BrokerNames, ServerNames};
 
 #[cfg(test)]
 mod schema_tests;

@@ -14,7 +14,8 @@ counters! {
     broker_connections "weir_proxy_broker_connections" Gauge "Open connections to brokers."
     accepted "weir_proxy_connections_accepted" Counter "Client connections accepted."
     rejected "weir_proxy_connections_rejected" Counter
-        "Client connections closed at once: limit reached, or no file descriptors left."
+        "Client connections closed at once: limit reached, load balancer not trusted, or no file \
+         descriptors left."
     requests "weir_proxy_requests" Counter "Requests from clients."
     responses "weir_proxy_responses" Counter "Responses from brokers."
     rewritten "weir_proxy_responses_rewritten" Counter
@@ -32,6 +33,11 @@ counters! {
     broker_errors "weir_proxy_broker_errors" Counter
         "Connections closed because of what the broker sent."
     tls_failures "weir_proxy_tls_failures" Counter "TLS failures, downstream or upstream."
+    proxy_headers "weir_proxy_proxy_headers" Counter "PROXY headers accepted."
+    proxy_headers_rejected "weir_proxy_proxy_headers_rejected" Counter
+        "Connections closed because they did not begin with a valid PROXY header."
+    names_rejected "weir_proxy_server_names_rejected" Counter
+        "TLS handshakes rejected because no cluster has the server name."
     connect_failures "weir_proxy_connect_failures" Counter
         "Client connections closed because no broker could be reached."
     timeouts "weir_proxy_timeouts" Counter

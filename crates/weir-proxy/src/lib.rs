@@ -18,6 +18,7 @@ pub mod error;
 mod health;
 mod login;
 mod metrics;
+mod name_listeners;
 mod probe;
 mod proxy;
 mod reload;

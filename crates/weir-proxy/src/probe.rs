@@ -10,11 +10,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use weir_net::proxy_header::ProxyHeader;
 use weir_net::tls::ClientTls;
 use weir_wire::io_reason::io_reason;
 
 use crate::address_cache::AddressCache;
-use crate::config::HostPort;
+use crate::config::{ClusterConfig, HostPort};
 use crate::data::CurrentGeneration;
 use crate::resolve::resolve;
 use crate::versions::{API_VERSIONS, METADATA};
@@ -123,7 +124,7 @@ impl HealthProbe {
     }
 
     fn probe_broker(&self, host: &HostPort) -> io::Result<()> {
-        let mut stream = connect(host, self.cluster.config.upstream_tls.as_ref())?;
+        let mut stream = connect(host, &self.cluster.config)?;
         exchange(&mut stream, API_VERSIONS, 0, &[])?;
         if self.needs_authentication.load(Ordering::Relaxed) {
             return Ok(());
@@ -169,10 +170,10 @@ trait ReadWrite: Read + Write {}
 
 impl<T: Read + Write> ReadWrite for T {}
 
-fn connect(host: &HostPort, tls: Option<&ClientTls>) -> io::Result<Box<dyn ReadWrite>> {
+fn connect(host: &HostPort, config: &ClusterConfig) -> io::Result<Box<dyn ReadWrite>> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "host name not found");
     for address in resolve(host) {
-        let stream = match TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
+        let mut stream = match TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
             Ok(stream) => stream,
             Err(error) => {
                 failed = error;
@@ -182,7 +183,10 @@ fn connect(host: &HostPort, tls: Option<&ClientTls>) -> io::Result<Box<dyn ReadW
         stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
         stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
         stream.set_nodelay(true)?;
-        let Some(tls) = tls else {
+        if config.sends_proxy_header {
+            stream.write_all(&ProxyHeader::default().to_version_2())?;
+        }
+        let Some(tls) = &config.upstream_tls else {
             return Ok(Box::new(stream));
         };
         let name = ClientTls::server_name(&host.to_string()).map_err(io::Error::other)?;

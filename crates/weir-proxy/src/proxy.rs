@@ -59,7 +59,7 @@ impl Proxy {
         })?;
         let mut threads = ClusterThreads::default();
         let mut config = config;
-        let opened = OpenedClusters::open(&mut config, &[], &mut threads.next_id)?;
+        let opened = OpenedClusters::open(&mut config, None, &mut threads.next_id)?;
         let export = config.otlp.take().map(Export::new);
         let traces = export.as_ref().and_then(Export::traces);
         if let Some(source) = &traces {
@@ -81,6 +81,7 @@ impl Proxy {
         let first = Arc::new(Generation {
             number: 1,
             clusters: opened.clusters(),
+            names: opened.names.clone(),
             limits: limits.clone(),
             drain: Duration::from_millis(config.drain_timeout_ms),
             pool,

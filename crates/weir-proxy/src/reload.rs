@@ -27,11 +27,13 @@ use crate::certificates::CertificateFiles;
 use crate::cluster_id::ClusterId;
 use crate::config::{ConfigOrigin, ProxyConfig};
 use crate::data::{
-    CurrentGeneration, FilterPool, Generation, ListenerTarget, LoginPool, LoopEvent, LoopShared,
+    CurrentGeneration, FilterPool, Generation, ListenerKey, ListenerTarget, LoginPool, LoopEvent,
+    LoopShared,
 };
 use crate::error::ProxyError;
+use crate::name_listeners::{NameListeners, NameSockets};
 use crate::probe::HealthProbe;
-use crate::virtual_cluster::VirtualCluster;
+use crate::virtual_cluster::{BoundAddresses, VirtualCluster};
 use weir_filters::Direction;
 
 /// Maximum wait for a full event-loop inbox, and for a loop's reply.
@@ -102,6 +104,8 @@ impl ReloadCounts {
 /// The clusters of a configuration that is about to be used, with new bootstrap sockets.
 pub(crate) struct OpenedClusters {
     pub(crate) clusters: Vec<(Arc<VirtualCluster>, Vec<TcpListener>)>,
+    pub(crate) names: NameListeners,
+    name_sockets: NameSockets,
 }
 
 impl OpenedClusters {
@@ -109,23 +113,38 @@ impl OpenedClusters {
     /// continue.
     pub(crate) fn open(
         config: &mut ProxyConfig,
-        current: &[Arc<VirtualCluster>],
+        current: Option<&Generation>,
         next_id: &mut u64,
     ) -> Result<Self, ProxyError> {
         let loops = config.event_loops;
+        let own = current.map_or_else(Vec::new, Generation::addresses);
+        let none = NameListeners::default();
+        let bound_names = current.map_or(&none, |current| &current.names);
+        let opened = NameListeners::open(&config.clusters, bound_names, &own, loops)?;
+        let (names, name_sockets) = opened;
+        let bound = BoundAddresses {
+            loops,
+            names: &names,
+            own: &own,
+        };
         let mut clusters = Vec::with_capacity(config.clusters.len());
         for (index, cluster) in config.clusters.drain(..).enumerate() {
-            let known = current.iter().find(|one| one.config.name == cluster.name);
+            let mut known = current.iter().flat_map(|current| &current.clusters);
+            let known = known.find(|one| one.config.name == cluster.name);
             let (cluster, sockets) = match known {
-                Some(known) => known.next(index, cluster, loops)?,
+                Some(known) => known.next(index, cluster, &bound)?,
                 None => {
                     *next_id += 1;
-                    VirtualCluster::open((ClusterId(*next_id), index), cluster, loops)?
+                    VirtualCluster::open((ClusterId(*next_id), index), cluster, &bound)?
                 }
             };
             clusters.push((Arc::new(cluster), sockets));
         }
-        Ok(Self { clusters })
+        Ok(Self {
+            clusters,
+            names,
+            name_sockets,
+        })
     }
 
     pub(crate) fn clusters(&self) -> Vec<Arc<VirtualCluster>> {
@@ -259,7 +278,7 @@ impl Reloader {
         }
         let old = self.current.get();
         let files = config.cluster_files().cloned().collect();
-        let opened = OpenedClusters::open(&mut config, &old.clusters, &mut threads.next_id)?;
+        let opened = OpenedClusters::open(&mut config, Some(&old), &mut threads.next_id)?;
         let pool = match &old.pool {
             None if opened.has_filters() => Some(self.start_pool(&config, threads)?),
             pool => pool.clone(),
@@ -281,6 +300,7 @@ impl Reloader {
         let next = Arc::new(Generation {
             number: old.number + 1,
             clusters: opened.clusters(),
+            names: opened.names.clone(),
             limits: config.limits,
             drain: Duration::from_millis(config.drain_timeout_ms),
             pool,
@@ -330,7 +350,7 @@ impl Reloader {
                 !sockets.is_empty() && old.cluster(cluster.id).is_some()
             });
             for (cluster, _) in moved {
-                let previous = LoopEvent::Unlisten(cluster.id, ListenerTarget::Bootstrap);
+                let previous = LoopEvent::Unlisten(bootstrap_of(cluster));
                 // A loop that does not respond is reported above.
                 let _ = sender.post(previous, LOOP_TIMEOUT);
             }
@@ -355,14 +375,11 @@ impl Reloader {
             let thread = thread.spawn(move || watch_users(&current, &stopped))?;
             threads.handles.push(thread);
         }
+        for (address, sockets) in opened.name_sockets {
+            self.listen(ListenerKey::Names(address), sockets);
+        }
         for (cluster, sockets) in opened.clusters {
-            for (socket, sender) in sockets.into_iter().zip(&self.senders) {
-                let event = LoopEvent::Listen(cluster.id, ListenerTarget::Bootstrap, socket);
-                if sender.post(event, LOOP_TIMEOUT).is_err() {
-                    let cluster = &cluster.config.name;
-                    tracing::error!(cluster, "event loop did not accept a listener");
-                }
-            }
+            self.listen(bootstrap_of(&cluster), sockets);
             if let Some(wake) = threads.probes.get(&cluster.id) {
                 // A probe that has a message already begins at once, too.
                 let _ = wake.try_send(());
@@ -376,6 +393,16 @@ impl Reloader {
             threads.handles.push(probe);
         }
         Ok(())
+    }
+
+    /// Hands over the sockets of a listener, one per event loop.
+    fn listen(&self, listener: ListenerKey, sockets: Vec<TcpListener>) {
+        for (socket, sender) in sockets.into_iter().zip(&self.senders) {
+            let event = LoopEvent::Listen(listener, socket);
+            if sender.post(event, LOOP_TIMEOUT).is_err() {
+                tracing::error!(?listener, "event loop did not accept a listener");
+            }
+        }
     }
 
     /// Stops the probes and returns all threads of clusters to wait for.
@@ -425,4 +452,8 @@ fn watch_users(current: &CurrentGeneration, stopped: &Receiver<()>) {
     while stopped.recv_timeout(WATCH_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         current.get().reload_users(false);
     }
+}
+
+fn bootstrap_of(cluster: &VirtualCluster) -> ListenerKey {
+    ListenerKey::Target(cluster.id, ListenerTarget::Bootstrap)
 }

@@ -3,14 +3,13 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use weir_net::listener::listen_shared;
-
 use crate::api_counters::ClusterApis;
 use crate::broker_registry::BrokerRegistry;
 use crate::cluster_id::ClusterId;
 use crate::config::ClusterConfig;
 use crate::error::ProxyError;
 use crate::health::{BrokerHealth, ClusterHealth};
+use crate::name_listeners::{NameListeners, bind};
 use crate::versions::SupportedVersions;
 
 /// A virtual cluster as one generation of the configuration defines it. Brokers and health belong
@@ -41,10 +40,11 @@ impl VirtualCluster {
     /// Binds the bootstrap address of a new cluster, one socket per event loop.
     pub(crate) fn open(
         (id, index): (ClusterId, usize),
-        config: ClusterConfig,
-        loops: usize,
+        mut config: ClusterConfig,
+        bound: &BoundAddresses<'_>,
     ) -> Result<(Self, Vec<TcpListener>), ProxyError> {
-        let (listen, sockets) = bind(&config, loops)?;
+        let (listen, sockets) = bound.listen(&mut config, None)?;
+        let loops = bound.loops;
         let config = Arc::new(config);
         let registry = BrokerRegistry::new(id, Arc::clone(&config), loops);
         let state = LastingState {
@@ -60,15 +60,12 @@ impl VirtualCluster {
         &self,
         index: usize,
         mut config: ClusterConfig,
-        loops: usize,
+        bound: &BoundAddresses<'_>,
     ) -> Result<(Self, Vec<TcpListener>), ProxyError> {
         if !self.is_moved_by(&config) {
             config.keep_topic_names(&self.config);
         }
-        let (listen, sockets) = match config.listen == self.config.listen {
-            true => (self.listen, Vec::new()),
-            false => bind(&config, loops)?,
-        };
+        let (listen, sockets) = bound.listen(&mut config, Some(self))?;
         let state = LastingState {
             broker_registry: Arc::clone(&self.broker_registry),
             health: Arc::clone(&self.health),
@@ -126,17 +123,38 @@ impl VirtualCluster {
     }
 }
 
-fn bind(
-    config: &ClusterConfig,
-    loops: usize,
-) -> Result<(SocketAddr, Vec<TcpListener>), ProxyError> {
-    let address = config.listen;
-    let fail = |error| ProxyError::Listen {
-        address,
-        key: format!("cluster \"{}\", listen", config.name),
-        error,
-    };
-    let sockets = listen_shared(address, loops).map_err(fail)?;
-    let listen = sockets[0].local_addr().map_err(fail)?;
-    Ok((listen, sockets))
+/// Addresses of a configuration that is about to be used.
+pub(crate) struct BoundAddresses<'a> {
+    pub(crate) loops: usize,
+    pub(crate) names: &'a NameListeners,
+    /// Addresses of the configuration in use.
+    pub(crate) own: &'a [SocketAddr],
+}
+
+impl BoundAddresses<'_> {
+    /// Returns the bootstrap address of a cluster, with sockets if it is new.
+    fn listen(
+        &self,
+        config: &mut ClusterConfig,
+        current: Option<&VirtualCluster>,
+    ) -> Result<(SocketAddr, Vec<TcpListener>), ProxyError> {
+        let has_ports = config.has_ports();
+        if let Some(names) = &mut config.names {
+            // Bound before the clusters.
+            let bound = self.names.bound(names.listen).unwrap_or(names.listen);
+            names.set_port(bound.port());
+            if !has_ports {
+                return Ok((bound, Vec::new()));
+            }
+        }
+        let is_same =
+            |one: &&VirtualCluster| one.config.listen == config.listen && one.config.has_ports();
+        match current.filter(is_same) {
+            Some(current) => Ok((current.listen, Vec::new())),
+            None => {
+                let key = format!("cluster \"{}\", listen", config.name);
+                bind(config.listen, self.own, self.loops, &key)
+            }
+        }
+    }
 }

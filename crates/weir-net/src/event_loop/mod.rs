@@ -102,6 +102,12 @@ impl<T, L> LoopCore<T, L> {
         self.registry.register(socket, Token(token), interest)
     }
 
+    /// Changes the token of a registered socket. An event reports its current state.
+    pub fn reregister(&self, socket: &mut impl Source, token: usize) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.registry.reregister(socket, Token(token), interest)
+    }
+
     /// Ends the events of a socket that is closed or moves to another loop.
     pub fn deregister(&self, socket: &mut impl Source) {
         // Closing the socket deregisters it too, so an error has no effect.

@@ -1,15 +1,17 @@
 //! Socket of a connection, plain or with TLS; for a plain one the distinction costs one comparison.
 
+mod preface;
 mod send_queue;
 mod socket;
 mod tls;
 
+pub use preface::{HandshakeAlert, Preface, PrefaceError};
 pub use send_queue::{Flushed, SendQueue};
 pub use socket::{Input, connect_result};
 pub use tls::{TlsBuffers, TlsStream};
 
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 
 use mio::net::TcpStream;
 use rustls::client::UnbufferedClientConnection;
@@ -60,6 +62,15 @@ impl SocketStream {
             Self::Plain(socket) => socket,
             Self::Server(tls) => &mut tls.socket,
             Self::Client(tls) => &mut tls.socket,
+        }
+    }
+
+    /// Returns the local address of the socket.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Plain(socket) => socket.local_addr(),
+            Self::Server(tls) => tls.socket.local_addr(),
+            Self::Client(tls) => tls.socket.local_addr(),
         }
     }
 

@@ -123,6 +123,31 @@ impl<S: TlsSession> TlsStream<S> {
         stream
     }
 
+    /// Creates the stream of a server that has already received bytes. Its response is then ready
+    /// to be written.
+    pub(super) fn with_received(
+        socket: TcpStream,
+        tls: S,
+        mut received: Vec<u8>,
+        buffers: &mut TlsBuffers,
+    ) -> io::Result<Self> {
+        let mut stream = Self::new(socket, tls);
+        let progress = stream.process(&mut received, &mut [], &mut buffers.outgoing);
+        stream.check(progress.failed)?;
+        received.drain(..progress.used);
+        stream.partial = received;
+        Ok(stream)
+    }
+
+    /// Sends the alert of an error and returns it.
+    fn check(&mut self, failed: Option<rustls::Error>) -> io::Result<()> {
+        let Some(error) = failed else { return Ok(()) };
+        self.failed = true;
+        // The peer gets an alert; if sending fails, nothing changes.
+        let _ = self.write_outgoing(&mut Flushed::default());
+        Err(io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
     pub(super) fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
     }
@@ -181,12 +206,7 @@ impl<S: TlsSession> TlsStream<S> {
         incoming[..stored].copy_from_slice(&self.partial);
         let filled = &mut incoming[..stored + wire];
         let progress = self.process(filled, out, &mut buffers.outgoing);
-        if let Some(error) = progress.failed {
-            self.failed = true;
-            // The peer gets an alert; if sending fails, nothing changes.
-            let _ = self.write_outgoing(&mut Flushed::default());
-            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-        }
+        self.check(progress.failed)?;
         let is_short = filled.len() < capacity;
         self.partial.clear();
         self.partial.extend_from_slice(&filled[progress.used..]);

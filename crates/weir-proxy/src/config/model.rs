@@ -13,6 +13,8 @@ use weir_net::watchdog::WatchdogConfig;
 
 use super::address::{BrokerPorts, HostPort};
 use super::origin::ConfigOrigin;
+use super::proxy_protocol::ProxyProtocol;
+use super::server_names::ServerNames;
 use crate::access::AccessRules;
 use crate::login::ClusterLogins;
 use crate::versions::{SupportedVersions, is_of_broker_logins};
@@ -64,8 +66,14 @@ pub struct ClusterConfig {
     pub name: String,
     /// Bootstrap servers.
     pub upstream: Vec<HostPort>,
-    /// Address that clients use as bootstrap server.
+    /// Address that clients use as bootstrap server. If it is that of `names`, there is no other.
     pub listen: SocketAddr,
+    /// Server names by which clients select the cluster and its brokers.
+    pub names: Option<ServerNames>,
+    /// Connections that begin with a PROXY header; `None`: none does.
+    pub proxy_protocol: Option<ProxyProtocol>,
+    /// Connections to brokers begin with a PROXY header.
+    pub sends_proxy_header: bool,
     /// Proxy ports of the brokers.
     pub broker_ports: BrokerPorts,
     /// Host name in advertised addresses.
@@ -85,6 +93,29 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
+    /// Returns `true` if the cluster has a port for each broker.
+    pub fn has_ports(&self) -> bool {
+        let names = self.names.as_ref();
+        names.is_none_or(|names| names.listen != self.listen)
+    }
+
+    /// Returns the server names and their address, if there are any.
+    pub fn describe_names(&self) -> Option<String> {
+        self.names.as_ref().map(ToString::to_string)
+    }
+
+    /// Returns which connections begin with a PROXY header, if any do.
+    pub fn describe_proxy_protocol(&self) -> Option<String> {
+        self.proxy_protocol.as_ref().map(ToString::to_string)
+    }
+
+    /// Returns the certificate for clients that request `name`, if they use TLS.
+    pub(crate) fn certificate(&self, name: Option<&str>) -> Option<&TlsAcceptor> {
+        let own = self.names.as_ref().zip(name);
+        let own = own.and_then(|(names, name)| names.certificate(name));
+        own.or(self.tls.as_deref())
+    }
+
     /// Returns the API versions that clients may use.
     pub(crate) fn supported_versions(&self) -> SupportedVersions {
         let limit = |key| {

@@ -14,6 +14,8 @@ use weir_net::watchdog::WatchdogConfig;
 
 use super::address::HostPortError;
 use super::origin::{CliOverrides, ConfigOrigin};
+use super::proxy_protocol::{ProxyProtocol, ProxyProtocolMode};
+use super::server_names::{RawServerNames, conflict_of_names};
 use super::tls::UpstreamTls;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::access::AccessConfig;
@@ -90,6 +92,14 @@ struct RawCluster {
     identity: Option<RawIdentity>,
     /// Access rules; without this table, the brokers alone decide.
     access: Option<AccessConfig>,
+    /// Connections that begin with a PROXY header.
+    proxy_protocol: Option<ProxyProtocolMode>,
+    /// Addresses or networks of the load balancers that send PROXY headers.
+    trusted: Vec<String>,
+    /// Begins connections to brokers with a PROXY header, for another proxy in front of them.
+    upstream_proxy_protocol: bool,
+    /// Server names by which clients select the cluster and its brokers.
+    sni: Option<RawServerNames>,
     /// TLS with clients.
     tls: Option<ServerFiles>,
     /// TLS with brokers.
@@ -257,8 +267,14 @@ fn check_cluster(
             &"upstream is missing: set it to HOST:PORT of a broker",
         ));
     }
-    let listen = raw.listen.unwrap_or(DEFAULT_LISTEN);
-    let broker_ports = ports(listen, raw.broker_ports, raw.advertised_first_port);
+    let shared = raw.sni.as_ref().and_then(|names| names.listen);
+    let listen = raw.listen.or(shared).unwrap_or(DEFAULT_LISTEN);
+    let has_ports = raw.sni.is_none() || shared.is_some_and(|shared| shared != listen);
+    let broker_ports = match (has_ports, raw.broker_ports, raw.advertised_first_port) {
+        (true, range, first) => ports(listen, range, first),
+        (false, None, None) => Ok(BrokerPorts::Free),
+        (false, ..) => Err(PortsError::NamesOnly),
+    };
     let broker_ports = broker_ports.map_err(|error| wrong(&error))?;
     let mut brokers = Vec::new();
     for (id, address) in raw.brokers {
@@ -272,17 +288,24 @@ fn check_cluster(
             return Err(wrong(&reason));
         }
         Some(host) => host,
-        None if listen.ip().is_unspecified() => {
+        None if listen.ip().is_unspecified() && has_ports => {
             let remedy = "is not an address that clients can use: set advertised_host";
             return Err(wrong(&format!("listen = {listen} {remedy}")));
         }
         None => listen.ip().to_string(),
     };
+    let proxy_protocol = ProxyProtocol::new(raw.proxy_protocol, &raw.trusted);
+    let proxy_protocol = proxy_protocol.map_err(|error| wrong(&error))?;
     let filters = FilterChain::new(&raw.filter).map_err(|error| wrong(&error))?;
     let access = raw.access.map(|access| access.build(source.directory));
     let access = access.transpose().map_err(|error| wrong(&error))?;
     let table = |key| format!("cluster \"{name}\", {key}");
     let unusable = |key, error: String| source.error(format!("{}: {error}", table(key)));
+    let names = raw.sni.map(|names| {
+        let files = (raw.tls.as_ref(), source.directory);
+        names.open(&table("sni.certificate"), listen, files, tls_files)
+    });
+    let names = names.transpose().map_err(|error| wrong(&error))?;
     let tls = raw
         .tls
         .map(|tls| TlsFiles::server(table("tls"), tls.within(source.directory), None));
@@ -306,6 +329,9 @@ fn check_cluster(
     Ok(ClusterConfig {
         upstream,
         listen,
+        names,
+        proxy_protocol,
+        sends_proxy_header: raw.upstream_proxy_protocol,
         broker_ports,
         advertised_host,
         brokers,
@@ -321,6 +347,11 @@ fn check_cluster(
 /// Ports that cannot be used for brokers.
 #[derive(Debug, thiserror::Error)]
 enum PortsError {
+    #[error(
+        "broker_ports and advertised_first_port have no effect if sni uses the address of listen: \
+         remove them, or set another sni.listen"
+    )]
+    NamesOnly,
     #[error("advertised_first_port = {0} needs broker_ports")]
     NoRange(u16),
     #[error("listen: no port above it is left for brokers")]
@@ -400,7 +431,7 @@ fn check_apart(
             let reason = format!("cluster \"{name}\" is defined twice: rename one");
             return Err(source.error(reason));
         }
-        if overlap(cluster, other) {
+        if ListenRange::overlap(&ListenRange::all(cluster), &ListenRange::all(other)) {
             let theirs = &other.name;
             return Err(source.error(format!(
                 "clusters \"{theirs}\" and \"{name}\" share a port: \
@@ -408,7 +439,18 @@ fn check_apart(
             )));
         }
     }
-    Ok(())
+    let [first, rest @ ..] = &ListenRange::all(cluster)[..] else {
+        return Ok(());
+    };
+    // If there are names, they are the first.
+    if cluster.has_ports() && ListenRange::overlap(&[*first], rest) {
+        let reason = format!("cluster \"{name}\": sni.listen has a port of listen: set another");
+        return Err(source.error(reason));
+    }
+    match conflict_of_names(others, cluster) {
+        Some(reason) => Err(source.error(reason)),
+        None => Ok(()),
+    }
 }
 
 pub(super) const LIMIT_RANGES: [(&str, u64, u64); 13] = [
@@ -454,22 +496,55 @@ fn check_ranges(config: &ProxyConfig, source: &ConfigSource<'_>) -> Result<(), P
     Ok(())
 }
 
-/// Returns `true` if two clusters would listen on the same port.
-fn overlap(one: &ClusterConfig, other: &ClusterConfig) -> bool {
-    let ranges = |cluster: &ClusterConfig| {
-        let own = (cluster.listen.port(), cluster.listen.port());
-        match cluster.broker_ports {
-            BrokerPorts::Free => [own, own],
-            BrokerPorts::Range { first, count, .. } => [own, (first, first + (count - 1))],
+/// Ports at which a cluster listens.
+#[derive(Debug, Clone, Copy)]
+struct ListenRange {
+    ip: IpAddr,
+    first: u16,
+    last: u16,
+    /// Clusters may share the address.
+    is_shared: bool,
+}
+
+impl ListenRange {
+    fn all(cluster: &ClusterConfig) -> Vec<Self> {
+        let range = |address: SocketAddr, first, last| Self {
+            ip: address.ip(),
+            first,
+            last,
+            is_shared: false,
+        };
+        let one = |address: SocketAddr| range(address, address.port(), address.port());
+        let names = cluster.names.as_ref().map(|names| Self {
+            is_shared: true,
+            ..one(names.listen)
+        });
+        let mut all: Vec<_> = names.into_iter().collect();
+        if cluster.has_ports() {
+            all.push(one(cluster.listen));
+            if let BrokerPorts::Range { first, count, .. } = cluster.broker_ports {
+                all.push(range(cluster.listen, first, first + (count - 1)));
+            }
         }
-    };
-    let (ip, other_ip) = (one.listen.ip(), other.listen.ip());
-    let same_host = ip == other_ip || ip.is_unspecified() || other_ip.is_unspecified();
-    same_host
-        && ranges(one).iter().any(|(from, to)| {
-            let theirs = ranges(other);
-            theirs.iter().any(|(a, b)| *a != 0 && from <= b && a <= to)
+        all
+    }
+
+    /// Returns `true` if two of the ranges have a port in common that cannot be shared.
+    fn overlap(these: &[Self], others: &[Self]) -> bool {
+        let mut pairs = these
+            .iter()
+            .flat_map(|one| others.iter().map(move |other| (one, other)));
+        pairs.any(|(one, other)| {
+            let same_host =
+                one.ip == other.ip || one.ip.is_unspecified() || other.ip.is_unspecified();
+            let is_shared = one.is_shared && other.is_shared && one.ip == other.ip;
+            same_host
+                && !is_shared
+                && one.first != 0
+                && one.first <= other.last
+                && other.first <= one.last
         })
+    }
 }
 
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9192);

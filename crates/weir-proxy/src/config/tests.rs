@@ -10,6 +10,140 @@ fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
+/// Returns the table of server names.
+fn sni(bootstrap: &str, broker: &str, more: &str) -> String {
+    format!("[cluster.sni]\nbootstrap = [\"{bootstrap}\"]\nbroker = \"{broker}\"\n{more}")
+}
+
+/// Returns the keys of a cluster with TLS.
+fn cluster_with_tls(name: &str, more: &str) -> String {
+    let file = |name: &str| {
+        let root = env!("CARGO_MANIFEST_DIR");
+        format!("{root}/../weir-net/tests/tls/{name}")
+    };
+    let (certificate, key) = (file("server.pem"), file("server.key"));
+    format!(
+        "[[cluster]]\nname = \"{name}\"\nupstream = \"k:9092\"\n\
+         tls = {{ certificate = \"{certificate}\", key = \"{key}\" }}\n{more}"
+    )
+}
+
+#[test]
+fn clusters_share_an_address_by_server_name() {
+    let of = |name: &str, more: &str| {
+        let broker = format!("b$(nodeId)-{name}.example.com");
+        cluster_with_tls(name, &sni(&format!("{name}.example.com"), &broker, more))
+    };
+    let config = load(&format!(
+        "{}{}",
+        of("a", ""),
+        of("b", "advertised_port = 443\n")
+    ));
+    let config = config.expect("valid");
+    assert!(config.clusters.iter().all(|cluster| !cluster.has_ports()));
+    let address = config.clusters[1]
+        .names
+        .as_ref()
+        .expect("names")
+        .address_of(3);
+    assert_eq!(address.to_string(), "b3-b.example.com:443");
+    // Ports and names next to each other.
+    let second = load(&of("a", "listen = \"127.0.0.1:9443\"\n")).expect("valid");
+    let [cluster] = &second.clusters[..] else {
+        panic!("one cluster");
+    };
+    assert_eq!(cluster.listen.port(), 9443, "names only, at their address");
+    let both = format!(
+        "listen = \"127.0.0.1:9192\"\n{}",
+        sni("a.b", "b$(nodeId).a.b", "listen = \"127.0.0.1:9443\"\n")
+    );
+    let both = load(&cluster_with_tls("a", &both)).expect("valid");
+    assert!(both.clusters[0].has_ports());
+}
+
+#[test]
+fn conflicting_server_names_are_rejected() {
+    let of = |name: &str, bootstrap: &str, broker: &str, more: &str| {
+        cluster_with_tls(name, &sni(bootstrap, broker, more))
+    };
+    let two = |second: String| {
+        let first = of("a", "a.x.com", "b$(nodeId)-a.x.com", "default = true\n");
+        format!("{first}{second}")
+    };
+    let cases = [
+        (
+            two(of("b", "A.x.com", "c$(nodeId).x.com", "")),
+            "a.x.com: change sni",
+        ),
+        (
+            two(of("b", "b7-a.x.com", "c$(nodeId).x.com", "")),
+            "b7-a.x.com: change sni",
+        ),
+        (
+            two(of("b", "b.x.com", "b1$(nodeId)-a.x.com", "")),
+            "b$(nodeId)-a.x.com and b1$(nodeId)-a.x.com",
+        ),
+        (
+            two(of("b", "b.x.com", "c$(nodeId).x.com", "default = true\n")),
+            "have both sni.default",
+        ),
+        (
+            two(cluster_with_tls(
+                "b",
+                &format!(
+                    "proxy_protocol = \"trusted\"\ntrusted = [\"10.0.0.1\"]\n{}",
+                    sni("b.x.com", "c$(nodeId).x.com", "")
+                ),
+            )),
+            "set the same proxy_protocol",
+        ),
+        (
+            of("a", "b1.x.com", "b$(nodeId).x.com", ""),
+            "also the name of a broker",
+        ),
+        (
+            of("a", "localhost", "b$(nodeId).x.com", ""),
+            "at least one dot",
+        ),
+        (of("a", "a.x.com", "b.x.com", ""), "$(nodeId) exactly once"),
+        (
+            of("a", "a.x.com", "b$(nodeId).x.com", "advertised_port = 0\n"),
+            "use 1 to 65535",
+        ),
+        (
+            format!(
+                "{}[[cluster]]\nname = \"b\"\nupstream = \"k:1\"\n",
+                two(String::new())
+            ),
+            "share a port",
+        ),
+        (
+            cluster_with_tls(
+                "a",
+                &format!(
+                    "broker_ports = \"1-2\"\n{}",
+                    sni("a.b", "b$(nodeId).a.b", "")
+                ),
+            ),
+            "have no effect",
+        ),
+        (
+            cluster_with_tls(
+                "a",
+                &format!(
+                    "listen = \"127.0.0.1:9192\"\n{}",
+                    sni("a.b", "b$(nodeId).a.b", "listen = \"0.0.0.0:9193\"\n")
+                ),
+            ),
+            "sni.listen has a port",
+        ),
+    ];
+    for (text, wanted) in cases {
+        let error = load(&text).expect_err(wanted).to_string();
+        assert!(error.contains(wanted), "{wanted} in {error}");
+    }
+}
+
 fn load(text: &str) -> Result<ProxyConfig, ProxyError> {
     let (_dir, path) = written(text);
     ProxyConfig::load(Some(&path), &CliOverrides::default())
@@ -104,6 +238,19 @@ fn errors_name_key_value_and_remedy() {
         (with("upstream_tls = {}\n"), "set insecure = true"),
         (with("name = \"a b\"\n"), "letters, digits"),
         (format!("{cluster}{cluster}"), "share a port"),
+        (
+            with("proxy_protocol = \"required\"\n"),
+            "list the addresses of the load balancers",
+        ),
+        (
+            with("trusted = [\"10.0.0.0/8\"]\n"),
+            "but not proxy_protocol",
+        ),
+        (
+            with("proxy_protocol = \"trusted\"\ntrusted = [\"lb\"]\n"),
+            "\"lb\" is not an address",
+        ),
+        (with(&sni("a.b", "b$(nodeId).a.b", "")), "add [cluster.tls]"),
         (
             format!("[admin]\nlisten = \"0.0.0.0:9190\"\n{cluster}"),
             "set admin.token",

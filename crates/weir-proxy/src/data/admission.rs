@@ -39,18 +39,33 @@ impl Admission {
 
     /// Reserves a connection for `address`. Returns `None` if a limit is reached.
     pub(super) fn enter(&self, address: IpAddr) -> Option<Admitted> {
+        let admitted = self.enter_unidentified()?;
+        let identified = self.identify(admitted, address);
+        if identified.is_none() {
+            self.leave(address, admitted);
+        }
+        identified
+    }
+
+    /// Reserves a connection of a client whose address is not known yet.
+    pub(super) fn enter_unidentified(&self) -> Option<Admitted> {
         if self.open.fetch_add(1, Ordering::Relaxed) >= self.max.load(Ordering::Relaxed) {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
+        Some(Admitted { by_address: false })
+    }
+
+    /// Counts a reserved connection for `address`. Returns `None` if its limit is reached; the
+    /// reservation remains.
+    pub(super) fn identify(&self, admitted: Admitted, address: IpAddr) -> Option<Admitted> {
         let max_per_address = self.max_per_address.load(Ordering::Relaxed);
         if max_per_address == 0 {
-            return Some(Admitted { by_address: false });
+            return Some(admitted);
         }
         let mut by_address = self.by_address();
         let open = by_address.entry(address).or_default();
         if *open >= max_per_address {
-            self.open.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         *open += 1;
@@ -99,6 +114,23 @@ mod tests {
         admission.leave(b, COUNTED);
         assert!(admission.by_address().is_empty());
         assert_eq!(admission.open.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn clients_of_load_balancers_are_counted_when_identified() {
+        let admission = Admission::new(2, 1);
+        let [client, other] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+        let first = admission.enter_unidentified().expect("a place");
+        let second = admission.enter_unidentified().expect("a place");
+        assert_eq!(admission.enter_unidentified(), None, "two in total");
+        let first = admission.identify(first, client);
+        assert_eq!(first, Some(COUNTED));
+        assert_eq!(admission.identify(second, client), None, "one per address");
+        admission.leave(client, second);
+        assert_eq!(admission.enter(client), None);
+        assert_eq!(admission.enter(other), Some(COUNTED));
+        admission.leave(client, COUNTED);
+        assert_eq!(admission.enter(client), Some(COUNTED));
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! Connects to a broker when a client has sent its first request.
 
-use std::io;
+use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
 use std::os::fd::AsRawFd;
 use weir_net::descriptors::client_ceiling;
+use weir_net::proxy_header::ProxyHeader;
 use weir_net::stream::{SocketStream, connect_result};
 use weir_net::tls::ClientTls;
 
 use super::ListenerTarget;
+use super::arrival::Origin;
 use super::events::Candidate;
 use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::{ConnectionPair, Endpoint, Upstream};
@@ -91,7 +94,7 @@ impl LoopState {
     fn begin(
         &mut self,
         pair: &ConnectionPair,
-        address: std::net::SocketAddr,
+        address: SocketAddr,
         host: &str,
     ) -> io::Result<Endpoint> {
         let mut socket = TcpStream::connect(address)?;
@@ -128,6 +131,10 @@ impl LoopState {
                 // Small requests must be sent at once. A socket that does not support the option
                 // still works.
                 let _ = socket.set_nodelay(true);
+                if pair.cluster.config.sends_proxy_header {
+                    send_header(socket, &pair.down, pair.peer, pair.origin.as_deref())
+                        .map_err(PairCloseReason::Broker)?;
+                }
                 let Upstream::Connecting(mut side, ..) =
                     std::mem::replace(&mut pair.up, Upstream::None)
                 else {
@@ -161,4 +168,21 @@ impl LoopState {
         }
         pair.up = Upstream::None;
     }
+}
+
+/// Sends a PROXY header with the addresses of the client as first bytes to a broker.
+fn send_header(
+    broker: &mut TcpStream,
+    down: &Endpoint,
+    client: SocketAddr,
+    origin: Option<&Origin>,
+) -> io::Result<()> {
+    let mut header = origin.map_or_else(ProxyHeader::default, |origin| origin.header.clone());
+    let (_, server) = match header.addresses {
+        Some(addresses) => addresses,
+        None => (client, down.stream.local_address()?),
+    };
+    header.addresses = Some((client, server));
+    // A new socket accepts a few hundred bytes, or has failed.
+    broker.write_all(&header.to_version_2())
 }

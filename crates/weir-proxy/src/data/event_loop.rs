@@ -17,12 +17,14 @@ use weir_net::watchdog::{Activity, Heartbeat};
 use weir_net::{MailboxSender, limited};
 
 use super::admission::Admitted;
-use super::events::{ListenerTarget, LoopEvent, PairId};
+use super::arrival;
+use super::events::{ListenerKey, ListenerTarget, LoopEvent, LoopTimer, PairId};
 use super::generation::Generation;
 use super::iteration::{IterationLimits, READ_BYTES};
 use super::loop_state::{LoopShared, LoopState, PairCloseReason, ProxyCore};
 use super::pair::{ConnectionPair, Upstream};
 use super::pipe::PipePool;
+use super::proxy_loop::ProxyLoop;
 use crate::address_cache::AddressCache;
 use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
@@ -35,17 +37,6 @@ use weir_filters::{FilterBuffers, FilterCounts};
 const INBOX_MAX: usize = 1024;
 /// Interval between updates of the buffered-bytes gauge, in milliseconds.
 const BUFFERED_INTERVAL_MS: u64 = 1_000;
-
-#[derive(Debug)]
-pub(crate) struct ProxyLoop {
-    state: LoopState,
-    pairs: Connections<ConnectionPair>,
-    ready_pairs: Vec<PairId>,
-    metrics: Arc<LoopMetrics>,
-    buffered_at_ms: u64,
-    /// Partitions so far for which a limit on filter work was reached.
-    limited: u64,
-}
 
 pub(crate) fn open_loop(
     shared: Arc<LoopShared>,
@@ -82,6 +73,7 @@ pub(crate) fn open_loop(
         Ok(ProxyLoop {
             state,
             pairs: Connections::default(),
+            arrivals: Connections::default(),
             ready_pairs: Vec::new(),
             metrics,
             buffered_at_ms: 0,
@@ -92,8 +84,8 @@ pub(crate) fn open_loop(
 
 impl LoopHandler for ProxyLoop {
     type Posted = LoopEvent;
-    type Timer = PairId;
-    type Listener = (ClusterId, ListenerTarget);
+    type Timer = LoopTimer;
+    type Listener = ListenerKey;
     const ACCEPTS: usize = 64;
     const POSTED: usize = 64;
 
@@ -116,6 +108,9 @@ impl LoopHandler for ProxyLoop {
     }
 
     fn on_event(&mut self, token: usize, event: &Event) {
+        if let Some(position) = arrival::position(token) {
+            return self.on_arrival_event(position, event);
+        }
         let Some((id, pair)) = self.pairs.at(token / 2) else {
             return;
         };
@@ -144,22 +139,25 @@ impl LoopHandler for ProxyLoop {
     }
 
     fn on_accept(&mut self, socket: TcpStream, peer: SocketAddr, listener: Self::Listener) {
-        let Some(admitted) = self.state.shared.admission.enter(peer.ip()) else {
-            self.state.counters.rejected += 1;
-            return;
+        let counters = match self.enter(socket, peer, listener) {
+            Some(()) => [1, 0],
+            None => [0, 1],
         };
-        if let Err(error) = self.set_up(socket, (peer, admitted), listener) {
-            limited!(warn, "connection not set up", %error, "connection setup failed");
-            self.state.counters.rejected += 1;
-            self.state.shared.admission.leave(peer.ip(), admitted);
-        }
+        let [accepted, rejected] = counters;
+        self.state.counters.connections += accepted;
+        self.state.counters.accepted += accepted;
+        self.state.counters.rejected += rejected;
     }
 
     fn on_accept_paused(&mut self) {
         self.state.counters.rejected += 1;
     }
 
-    fn on_timer(&mut self, id: PairId) {
+    fn on_timer(&mut self, timer: LoopTimer) {
+        let id = match timer {
+            LoopTimer::Pair(id) => id,
+            LoopTimer::Arrival(id) => return self.on_arrival_timer(id),
+        };
         let Some(pair) = self.pairs.get_mut(id) else {
             return;
         };
@@ -180,13 +178,12 @@ impl LoopHandler for ProxyLoop {
     fn on_posted(&mut self, event: LoopEvent) {
         match event {
             LoopEvent::Listen(..) if self.state.draining => {}
-            LoopEvent::Listen(cluster, target, socket) => {
-                if let Err(error) = self.state.core.listen(socket, (cluster, target)) {
-                    tracing::error!(%error, ?target, "listening socket not usable");
+            LoopEvent::Listen(listener, socket) => {
+                if let Err(error) = self.state.core.listen(socket, listener) {
+                    tracing::error!(%error, ?listener, "listening socket not usable");
                 }
             }
-            LoopEvent::Unlisten(cluster, target) => {
-                let closed = (cluster, target);
+            LoopEvent::Unlisten(closed) => {
                 self.state.core.listeners.retain(|one| *one != closed);
             }
             LoopEvent::Resolved(id, candidates) => {
@@ -235,6 +232,7 @@ impl LoopHandler for ProxyLoop {
             LoopEvent::Drain => {
                 self.state.draining = true;
                 self.state.core.listeners.retain(|_| false);
+                self.close_arrivals();
                 let all: Vec<_> = self.pairs.iter().map(|(id, _)| id).collect();
                 for id in all {
                     self.forward(id);
@@ -246,7 +244,29 @@ impl LoopHandler for ProxyLoop {
 }
 
 impl ProxyLoop {
-    fn forward(&mut self, id: PairId) {
+    /// Begins a connection. Returns `None` if it is rejected.
+    fn enter(&mut self, socket: TcpStream, peer: SocketAddr, listener: ListenerKey) -> Option<()> {
+        let needs_header = self.state.generation.needs_header(listener, peer.ip())?;
+        let admission = &self.state.shared.admission;
+        let admitted = match needs_header {
+            true => admission.enter_unidentified()?,
+            false => admission.enter(peer.ip())?,
+        };
+        let begun = match listener {
+            ListenerKey::Target(cluster, target) if !needs_header => {
+                self.set_up(socket, (peer, admitted), (cluster, target))
+            }
+            _ => self.begin_arrival(socket, (peer, admitted), (listener, needs_header)),
+        };
+        if let Err(error) = begun {
+            limited!(warn, "connection not set up", %error, "connection setup failed");
+            self.state.shared.admission.leave(peer.ip(), admitted);
+            return None;
+        }
+        Some(())
+    }
+
+    pub(super) fn forward(&mut self, id: PairId) {
         let Some(pair) = self.pairs.get_mut(id) else {
             return;
         };
@@ -272,32 +292,35 @@ impl ProxyLoop {
         self.state.core.register(&mut socket, id.index() * 2)?;
         let stream = SocketStream::accepted(socket, cluster.config.tls.as_deref())?;
         let now_ms = self.state.now_ms();
-        let apis = cluster.apis.of_this_thread();
-        let mut pair = ConnectionPair::new(id, cluster, target, peer, now_ms, (stream, admitted));
-        pair.in_flight.count_in(apis);
+        let pair = ConnectionPair::new(id, cluster, target, peer, now_ms, (stream, admitted));
+        self.open(pair);
+        Ok(())
+    }
+
+    /// Adds a pair, whose id is the next one.
+    pub(super) fn open(&mut self, mut pair: ConnectionPair) {
+        pair.in_flight.count_in(pair.cluster.apis.of_this_thread());
         let config = &pair.cluster.config;
         pair.login = config.logins.as_ref().map(|logins| {
-            let gate = LoginGate::new(Arc::clone(logins), &config.name, peer);
+            let gate = LoginGate::new(Arc::clone(logins), &config.name, pair.peer);
             Box::new(gate)
         });
-        self.state.counters.connections += 1;
-        self.state.counters.accepted += 1;
-        let until_ms = now_ms + self.state.generation.limits.handshake_timeout_ms;
+        let since_ms = pair.since_ms;
+        let until_ms = since_ms + self.state.generation.limits.handshake_timeout_ms;
         let login_ms = pair
             .login
             .as_ref()
-            .and_then(|gate| gate.deadline_ms(now_ms));
+            .and_then(|gate| gate.deadline_ms(since_ms));
         let until_ms = login_ms.map_or(until_ms, |login_ms| until_ms.min(login_ms));
         self.state.arm(&mut pair, until_ms);
         self.pairs.insert(pair);
-        Ok(())
     }
 
     /// Switches to the next generation. Connections that cannot continue with it end as soon as no
     /// request is in flight, at the latest after the drain timeout. Returns their number.
     fn reload(&mut self, next: Arc<Generation>) -> usize {
-        let keeps = |(cluster, _): &(ClusterId, _)| next.cluster(*cluster).is_some();
-        self.state.core.listeners.retain(keeps);
+        let listeners = &mut self.state.core.listeners;
+        listeners.retain(|listener| next.has_listener(*listener));
         // Connections that end may still use places beyond the new ones.
         let more = next.clusters.iter().skip(self.state.addresses.len());
         self.state

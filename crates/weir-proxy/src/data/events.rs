@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use weir_net::event_loop::ConnId;
 use weir_wire::WireError;
 
 use crate::cluster_id::ClusterId;
@@ -19,15 +20,31 @@ pub(crate) enum ListenerTarget {
     Broker(i32),
 }
 
+/// Identifies a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListenerKey {
+    /// The listener for a target of a cluster.
+    Target(ClusterId, ListenerTarget),
+    /// The listener for all clusters with server names at this configured address.
+    Names(SocketAddr),
+}
+
+/// Purpose of a timer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LoopTimer {
+    Pair(PairId),
+    Arrival(ConnId),
+}
+
 /// Identifies a connection pair.
 pub(crate) use weir_net::event_loop::ConnId as PairId;
 
 #[derive(Debug)]
 pub(crate) enum LoopEvent {
-    /// A new listening socket for a target of a cluster.
-    Listen(ClusterId, ListenerTarget, TcpListener),
-    /// The end of a listener for a target of a cluster.
-    Unlisten(ClusterId, ListenerTarget),
+    /// A new listening socket.
+    Listen(ListenerKey, TcpListener),
+    /// The end of a listener.
+    Unlisten(ListenerKey),
     /// Candidate addresses for a pair's broker; none if the name cannot be resolved.
     Resolved(PairId, Vec<Candidate>),
     /// A reload: the current generation is another one. The loop replies with the number of
@@ -65,6 +82,15 @@ pub(crate) type Candidate = (SocketAddr, Arc<str>);
 pub(crate) struct ConnectionInfo {
     pub(crate) cluster: String,
     pub(crate) client: String,
+    /// Load balancer that forwards the connection with a PROXY header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) via: Option<String>,
+    /// Server name that the client requested with TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) server_name: Option<String>,
+    /// Verified common name of the client certificate that the load balancer reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) forwarded_common_name: Option<String>,
     /// Name and version of the client software, as sent by the client.
     pub(crate) software: Option<String>,
     /// Owner of the connection, if it has logged in at the proxy.

@@ -312,7 +312,7 @@ impl LoopState {
             supported: &cluster.supported,
             limits: &self.generation.limits,
             in_flight: &mut pair.in_flight,
-            mapper: self.addresses[cluster.index].of(&cluster.broker_registry),
+            mapper: self.addresses[cluster.index].of(&cluster.broker_registry, pair.by_name),
             responses: &mut self.counters.responses,
             rewritten: &mut self.counters.rewritten,
             filtering: FilterStage {

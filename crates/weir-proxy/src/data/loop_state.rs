@@ -9,14 +9,13 @@ use weir_net::event_loop::LoopCore;
 use weir_net::stream::TlsBuffers;
 
 use super::admission::Admission;
-use super::events::{ListenerTarget, LoopEvent, PairId};
+use super::events::{ListenerKey, LoopEvent, LoopTimer};
 use super::generation::{CurrentGeneration, Generation};
 use super::iteration::IterationLimits;
 use super::memory::Memory;
 use super::pair::ConnectionPair;
 use super::pipe::PipePool;
 use crate::address_cache::AddressCache;
-use crate::cluster_id::ClusterId;
 use crate::counters::LoopCounters;
 use crate::resolve::ResolveRequest;
 use crate::wire::{Segments, StreamError};
@@ -59,8 +58,8 @@ impl From<StreamError> for PairCloseReason {
     }
 }
 
-/// The kit of the loop: a timer belongs to a pair, a listener to a target of a cluster.
-pub(super) type ProxyCore = LoopCore<PairId, (ClusterId, ListenerTarget)>;
+/// The kit of the loop.
+pub(super) type ProxyCore = LoopCore<LoopTimer, ListenerKey>;
 
 #[derive(Debug)]
 pub(super) struct LoopState {
@@ -95,7 +94,7 @@ impl LoopState {
     pub(super) fn arm(&mut self, pair: &mut ConnectionPair, at_ms: u64) {
         if at_ms < pair.armed_ms {
             pair.armed_ms = at_ms;
-            self.core.set_timer(at_ms, pair.id);
+            self.core.set_timer(at_ms, LoopTimer::Pair(pair.id));
         }
     }
 }

@@ -2,6 +2,8 @@
 //! shared between loops.
 
 mod admission;
+mod arrival;
+mod arrivals;
 mod connect;
 mod event_loop;
 mod events;
@@ -16,11 +18,12 @@ mod loop_state;
 mod memory;
 mod pair;
 mod pipe;
+mod proxy_loop;
 mod splice;
 
 pub(crate) use self::admission::Admission;
 pub(crate) use self::event_loop::open_loop;
-pub(crate) use self::events::{ConnectionInfo, ListenerTarget, LoopEvent, PairId};
+pub(crate) use self::events::{ConnectionInfo, ListenerKey, ListenerTarget, LoopEvent, PairId};
 pub(crate) use self::filter_pool::FilterPool;
 pub(crate) use self::generation::{CurrentGeneration, Generation};
 pub(crate) use self::login_pool::LoginPool;

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_identity::Principal;
+use weir_net::proxy_header::ProxyHeader;
 use weir_net::stream::{SendQueue, SocketStream, TlsBuffers};
 
 use super::admission::Admitted;
+use super::arrival::Origin;
 use super::events::{Candidate, ConnectionInfo};
 use super::filter_pool::Cancel;
 use super::memory::Claim;
@@ -178,7 +180,12 @@ pub(super) struct ConnectionPair {
     /// The configuration that applies to the pair.
     pub(super) cluster: Arc<VirtualCluster>,
     pub(super) target: ListenerTarget,
+    /// Address of the client.
     pub(super) peer: SocketAddr,
+    /// Facts from the first bytes, if those have been read separately.
+    pub(super) origin: Option<Box<Origin>>,
+    /// The client selects brokers by server name.
+    pub(super) by_name: bool,
     pub(super) broker: Option<SocketAddr>,
     /// Host name of the broker as resolved.
     pub(super) broker_host: Option<Arc<str>>,
@@ -231,6 +238,8 @@ impl ConnectionPair {
             cluster,
             target,
             peer,
+            origin: None,
+            by_name: false,
             broker: None,
             broker_host: None,
             broker_active_ms: now_ms,
@@ -361,9 +370,16 @@ impl ConnectionPair {
             Upstream::Resolving(_) | Upstream::Connecting(..) => "connecting",
             Upstream::Open(..) => "open",
         };
+        let origin = self.origin.as_deref();
+        let header = origin.map(|origin| &origin.header);
         ConnectionInfo {
             cluster: self.cluster.config.name.clone(),
             client: self.peer.to_string(),
+            via: origin.and_then(|origin| origin.via.map(|via| via.to_string())),
+            server_name: header.and_then(|header| header.authority.as_deref().map(str::to_owned)),
+            forwarded_common_name: header
+                .and_then(ProxyHeader::verified_name)
+                .map(str::to_owned),
             software: self.software.as_deref().map(str::to_owned),
             principal: self.principal().map(Principal::to_string),
             broker: self.broker.map(|broker| broker.to_string()),

@@ -18,10 +18,21 @@ fn run_driver(command: Command) {
 }
 
 /// Runs a driver with a given proxy, an empty topic and further arguments.
-pub(crate) fn run_driver_with(mut command: Command, proxy: &TestProxy, topic: &str, more: &[&str]) {
+pub(crate) fn run_driver_with(command: Command, proxy: &TestProxy, topic: &str, more: &[&str]) {
+    run_driver_at(&proxy.bootstrap(), command, proxy, topic, more);
+}
+
+/// Runs a driver that connects to `bootstrap` first.
+pub(crate) fn run_driver_at(
+    bootstrap: &str,
+    mut command: Command,
+    proxy: &TestProxy,
+    topic: &str,
+    more: &[&str],
+) {
     let (group, id, count) = (unique("group"), unique("t"), COUNT.to_string());
     let output = command
-        .args([&proxy.bootstrap(), topic, &group, &id, &count])
+        .args([bootstrap, topic, &group, &id, &count])
         .args(more)
         .output();
     let output = output.expect("runs");
@@ -63,14 +74,17 @@ fn conformance_dir(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Builds and runs a client in Go, if there is Go.
-fn run_go(name: &str) {
+/// Reports a test that cannot run here.
+pub(crate) fn skipped(reason: &str) {
+    // A closed terminal is not a failure.
+    let _ = writeln!(std::io::stderr(), "\nskipped: proxy with {reason}");
+}
+
+/// Builds a client in Go in a directory, if there is Go.
+pub(crate) fn go_driver(name: &str) -> Option<(Command, tempfile::TempDir)> {
     if Command::new("go").arg("version").output().is_err() {
-        let line =
-            format!("\nskipped: proxy with {name}: no go in PATH; install Go 1.26 or newer\n");
-        // A closed terminal is not a failure.
-        let _ = std::io::stderr().write_all(line.as_bytes());
-        return;
+        skipped(&format!("{name}: no go in PATH; install Go 1.26 or newer"));
+        return None;
     }
     let target = tempfile::tempdir().expect("a directory");
     let driver = target.path().join("driver");
@@ -83,7 +97,14 @@ fn run_go(name: &str) {
         .expect("runs");
     let errors = String::from_utf8_lossy(&built.stderr);
     assert!(built.status.success(), "{errors}");
-    run_driver(Command::new(driver));
+    Some((Command::new(driver), target))
+}
+
+/// Builds and runs a client in Go, if there is Go.
+fn run_go(name: &str) {
+    if let Some((command, _target)) = go_driver(name) {
+        run_driver(command);
+    }
 }
 
 #[test]

@@ -9,12 +9,18 @@ use super::support::*;
 
 /// Runs a tool to its end and returns its output.
 pub(crate) fn tool(class: &str, args: &[&str]) -> String {
+    tool_with("", class, args)
+}
+
+/// Runs a tool with options of the JVM.
+pub(crate) fn tool_with(jvm_options: &str, class: &str, args: &[&str]) -> String {
     static TOOLS: OnceLock<KafkaTools> = OnceLock::new();
     let tools = TOOLS.get_or_init(|| {
         KafkaTools::find(KAFKA_VERSION, &mut |_| (), &AtomicBool::new(false)).expect("tools")
     });
     let mut command = tools.command(&format!("org.apache.kafka.tools.{class}"));
-    let output = command.args(args).output().expect("runs");
+    command.env("JAVA_TOOL_OPTIONS", jvm_options).args(args);
+    let output = command.output().expect("runs");
     let output_text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(

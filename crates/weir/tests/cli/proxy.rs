@@ -293,6 +293,36 @@ fn check_prints_the_effective_configuration() {
 }
 
 #[test]
+fn check_prints_server_names_and_load_balancers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("proxy.toml");
+    let toml = "[[cluster]]\nname = \"orders\"\nupstream = \"127.0.0.1:1\"\n\
+                listen = \"0.0.0.0:9192\"\nproxy_protocol = \"required\"\n\
+                trusted = [\"10.0.0.0/8\", \"10.1.2.3\"]\n\
+                [cluster.tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\n\
+                [cluster.sni]\nbootstrap = [\"orders.example.com\"]\n\
+                broker = \"b$(nodeId)-orders.example.com\"\n";
+    fs::write(&path, toml).unwrap();
+    install(dir.path(), "server");
+    let config = path.display().to_string();
+    let output = weir(&["proxy", "check", "--config", &config]).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    let names = "orders.example.com, brokers b$(nodeId)-orders.example.com, at 0.0.0.0:9192";
+    for line in [
+        format!("  server names    {names}"),
+        "  PROXY headers   from 10.0.0.0/8, 10.1.2.3; other peers are rejected".to_owned(),
+    ] {
+        assert!(printed.lines().any(|found| found == line), "{printed}");
+    }
+    assert!(!printed.contains("one per broker"), "{printed}");
+    let output = weir(&["proxy", "check", "--json", "--config", &config]).output();
+    let json: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    assert_eq!(json["clusters"][0]["server_names"], names);
+}
+
+#[test]
 fn certificates_are_reloaded_on_sighup() {
     let ports = weir_lab::ports::free_ports([127, 0, 0, 1].into(), 3).unwrap();
     let [listen, broker, admin] = ports[..] else {

@@ -45,6 +45,9 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
             "upstream": upstream(cluster),
             "listen": cluster.listen.to_string(),
             "broker_ports": cluster.broker_ports.to_string(),
+            "server_names": cluster.describe_names(),
+            "proxy_protocol": cluster.describe_proxy_protocol(),
+            "upstream_proxy_protocol": cluster.sends_proxy_header,
             "advertised_host": cluster.advertised_host,
             "filters": cluster.describe_filters(),
             "logins": cluster.describe_logins(),
@@ -80,11 +83,19 @@ fn print(config: &ProxyConfig) {
             let until = expiry_text(certificate_end(cluster));
             row("certificate", &format_args!("until {until}"));
         }
-        row(
-            "ports",
-            &format_args!("{}, one per broker", cluster.broker_ports),
-        );
-        row("advertised host", &cluster.advertised_host);
+        if cluster.has_ports() {
+            row(
+                "ports",
+                &format_args!("{}, one per broker", cluster.broker_ports),
+            );
+            row("advertised host", &cluster.advertised_host);
+        }
+        if let Some(names) = cluster.describe_names() {
+            row("server names", &names);
+        }
+        if let Some(peers) = cluster.describe_proxy_protocol() {
+            row("PROXY headers", &peers);
+        }
         if let Some(logins) = cluster.describe_logins() {
             row("logins", &logins);
         }
