@@ -1,14 +1,17 @@
 // Prints the newest record of some keys of a Kafka topic as it changes.
 //
-// Usage: node live.mjs [SERVER [KEY...]]
+// Usage: node live.mjs [--socket] [SERVER [KEY...]]
 
 import { follow } from "./weir-events.js";
 
-const [url = "http://localhost:8080", ...named] = process.argv.slice(2);
+const [first, ...rest] = process.argv.slice(2);
+const socket = first === "--socket";
+const [url = "http://localhost:8080", ...named] = socket ? rest : process.argv.slice(2);
 const keys = named.length > 0 ? named : ["Apple", "Banana", "Orange", "Grape", "Kiwi"];
 
 follow({
   url,
+  socket,
   items: keys.map((key) => `ltest-[key=${key}]`),
   fields: ["partition", "offset", "value"],
   onStatus: (status, detail = "") => console.error(status, detail),

@@ -1,78 +1,80 @@
-/**
- * Follows items of a Weir gateway, in browsers and Node.js. Returns a function that ends it.
- *
- * options: url, items, fields, mode, snapshot, frequency, adapter,
- *   token (a string, or a function that returns one or a promise),
- *   onEvent(name, data), onValues(item, values), onStatus(status, detail).
- * Statuses: "open", "waiting" (connects again), "refused" (does not).
- */
+// Follows items of a Weir gateway (docs/without-sdk.md). Returns a function that ends it.
 export function follow(options) {
-  const abort = new AbortController();
-  const status = options.onStatus ?? (() => {});
-  run(options, status, abort.signal).catch((error) => {
-    if (!abort.signal.aborted) status("refused", String(error));
-  });
-  return () => abort.abort();
+  const end = new AbortController();
+  run(options, end.signal);
+  return () => end.abort();
 }
 
-const IDLE_MS = 30_000;
-
-async function run(options, status, signal) {
-  const url = new URL("sse", options.url.replace(/\/*$/, "/"));
-  for (const item of options.items) url.searchParams.append("item", item);
-  for (const name of ["fields", "mode", "snapshot", "frequency", "adapter"]) {
-    if (options[name] !== undefined) url.searchParams.set(name, options[name]);
-  }
-  for (let failures = 0; !signal.aborted; failures += 1) {
-    const attempt = new AbortController();
-    const stop = () => attempt.abort();
-    signal.addEventListener("abort", stop);
-    let reason = "the stream ended";
+async function run(options, end) {
+  const { url, token, socket, onEvent, onValues, onStatus, ...wanted } = options;
+  for (let failures = 0; !end.aborted; failures += 1) {
+    const idle = new AbortController();
+    let timer;
+    const emit = (name, data) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => idle.abort(), 30_000);
+      if (name === "open") {
+        failures = 0;
+        onStatus?.(name);
+      } else if (name) onEvent?.(name, data);
+      if (data?.values) onValues?.(data.item, data.values);
+    };
+    let fault;
     try {
-      const headers = await authorization(options.token);
-      const init = { headers, signal: attempt.signal, credentials: "include", cache: "no-store" };
-      const response = await fetch(url, init);
-      if (!response.ok) {
-        const text = (await response.text()).trim();
-        if (response.status < 500 && response.status !== 429) return status("refused", text);
-        throw new Error(text);
-      }
-      status("open");
-      failures = 0;
-      await read(response.body, options, stop);
+      emit();
+      const at = new URL(socket ? "ws" : "sse", url.replace(/\/*$/, "/"));
+      const secret = await (token?.call ? token() : token);
+      await (socket ? talk : read)(at, wanted, secret, emit, AbortSignal.any([end, idle.signal]));
     } catch (error) {
-      reason = error.message;
-    } finally {
-      signal.removeEventListener("abort", stop);
+      fault = error;
     }
-    if (signal.aborted) return;
-    status("waiting", reason);
-    const delay = Math.min(30_000, 1_000 * 2 ** failures) * (0.5 + Math.random() / 2);
-    await new Promise((resolve) => setTimeout(resolve, delay));
+    clearTimeout(timer);
+    if (end.aborted) return;
+    if (fault?.cause === true) return onStatus?.("refused", fault.message);
+    onStatus?.("waiting", fault?.message ?? "ended");
+    const delay = Math.min(30_000, 2 ** failures * 1_000) * (0.5 + Math.random() / 2);
+    await new Promise((then) => setTimeout(then, delay));
   }
 }
 
-async function authorization(token) {
-  const text = typeof token === "function" ? await token() : token;
-  return text ? { Authorization: `Bearer ${text}` } : {};
+function talk(at, wanted, password, emit, signal) {
+  at.protocol = at.protocol.replace("http", "ws");
+  const socket = new WebSocket(at);
+  signal.onabort = () => socket.close();
+  const first = { type: "subscribe", password, ...wanted };
+  socket.onopen = () => socket.send(JSON.stringify(first));
+  let text;
+  socket.onmessage = ({ data }) => {
+    const { event, ...rest } = JSON.parse(data);
+    text = rest.message;
+    emit(event, rest);
+  };
+  return new Promise((_, reject) => {
+    socket.onerror = socket.onclose = ({ code }) =>
+      reject(new Error(text ?? code, { cause: code === 1008 }));
+  });
 }
 
-async function read(body, options, stop) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+async function read(at, { items, ...wanted }, token, emit, signal) {
+  for (const item of items) at.searchParams.append("item", item);
+  for (const name in wanted) {
+    if (wanted[name] !== undefined) at.searchParams.set(name, wanted[name]);
+  }
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const got = await fetch(at, { headers, signal, credentials: "include" });
+  const isFinal = got.status < 500 && got.status !== 429;
+  if (!got.ok) throw new Error(await got.text(), { cause: isFinal });
+  emit("open");
+  const reader = got.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
-    // An idle stream has comments.
-    const timer = setTimeout(stop, IDLE_MS);
-    const { done, value } = await reader.read().finally(() => clearTimeout(timer));
+    const { done, value } = await reader.read();
     if (done) return;
     const blocks = (text + value).split("\n\n");
     text = blocks.pop();
     for (const block of blocks) {
       const [, name, data] = /^event: (.*)\ndata: (.*)$/.exec(block) ?? [];
-      if (!name) continue;
-      const event = JSON.parse(data);
-      options.onEvent?.(name, event);
-      if (event.values) options.onValues?.(event.item, event.values);
+      emit(name, name && JSON.parse(data));
     }
   }
 }

@@ -93,6 +93,17 @@ impl SessionTable {
         Some(close_table(&entry.session.id, *table))
     }
 
+    /// Returns the number of the subscription that the adapter knows by the number of its table.
+    pub fn sub_id_of(&self, key: u64, window: i32) -> Option<u32> {
+        let mut all = self.entries.get(&key)?.subscriptions.iter();
+        let is_named = |one: &OpenSubscription| {
+            let table = one.table.as_ref();
+            table.is_some_and(|table| table.window == window)
+        };
+        let (sub_id, _) = all.find(|(_, one)| is_named(one))?;
+        Some(*sub_id)
+    }
+
     /// Returns the frequency limit of a subscription.
     pub fn frequency_max(&self, key: u64, sub_id: u32) -> Option<f64> {
         let entry = self.entries.get(&key)?;

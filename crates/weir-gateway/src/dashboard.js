@@ -7,6 +7,7 @@ const TRANSPORTS = [
   ["sessions.ws_polling", "WebSocket polling"],
   ["sessions.http_polling", "HTTP polling"],
   ["sessions.sse", "server-sent events"],
+  ["sessions.ws_json", "JSON over WebSocket"],
   ["sessions.unbound", "unbound"],
 ];
 

@@ -15,13 +15,14 @@ use crate::tls::TlsFiles;
 use weir_ingest::{KafkaConnection, TopicReading, UNKNOWN};
 
 /// Columns from shard metrics. Counters are shown as increase per second.
-const SHARDS: [(&str, &str); 26] = [
+const SHARDS: [(&str, &str); 27] = [
     ("sessions", "weir_gateway_sessions"),
     ("sessions.ws_streaming", "weir_gateway_websocket_streams"),
     ("sessions.http_streaming", "weir_gateway_http_streams"),
     ("sessions.ws_polling", "weir_gateway_websocket_polls"),
     ("sessions.http_polling", "weir_gateway_http_polls"),
     ("sessions.sse", "weir_gateway_sse_streams"),
+    ("sessions.ws_json", "weir_gateway_json_streams"),
     ("sessions.unbound", "weir_gateway_unbound_sessions"),
     ("connections", "weir_gateway_connections"),
     ("subscriptions", "weir_gateway_subscriptions"),

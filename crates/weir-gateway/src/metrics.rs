@@ -34,8 +34,8 @@ pub(crate) struct ShardCounters {
     pub(crate) sessions: u64,
     pub(crate) connections: u64,
     /// Sessions by transport: WebSocket and HTTP streams, WebSocket and HTTP polls, server-sent
-    /// events.
-    pub(crate) by_transport: [u64; 5],
+    /// events, JSON over WebSocket.
+    pub(crate) by_transport: [u64; 6],
     pub(crate) subscriptions: u64,
     pub(crate) items: u64,
     pub(crate) sessions_created: u64,
@@ -83,6 +83,8 @@ const SHARD_METRICS: &[MetricSpec<ShardCounters>] = metrics! {
     Gauge weir_gateway_http_polls |c| c.by_transport[3], "Sessions with a waiting HTTP poll.";
     Gauge weir_gateway_sse_streams |c| c.by_transport[4],
         "Sessions with a stream of server-sent events.";
+    Gauge weir_gateway_json_streams |c| c.by_transport[5],
+        "Sessions with JSON over WebSocket.";
     Gauge weir_gateway_connections |c| c.connections, "Open client connections.";
     Gauge weir_gateway_subscriptions |c| c.subscriptions, "Active subscriptions.";
     Gauge weir_gateway_items |c| c.items,

@@ -281,23 +281,23 @@ fn curl_prints_events() {
 }
 
 /// Starts a program of the examples for two keys.
-fn example(program: &str, file: &str, gateway: &Gateway) -> Option<Child> {
-    let path = Path::new(EXAMPLES).join(file);
+fn example(program: &str, arguments: &[&str], gateway: &Gateway) -> Option<Child> {
     let url = format!("http://{}", gateway.listen_address());
     let mut command = Command::new(program);
-    command.arg(path).args([url.as_str(), "Apple", "Kiwi"]);
+    command.current_dir(EXAMPLES).args(arguments);
+    command.args([url.as_str(), "Apple", "Kiwi"]);
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     command.spawn().ok()
 }
 
 /// Checks what a program prints, also after a restart of the gateway.
-fn shows_live_records(program: &str, file: &str) {
+fn shows_live_records(program: &str, arguments: &[&str], streams: &str) {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
-    let Some(mut child) = example(program, file, &gateway) else {
+    let Some(mut child) = example(program, arguments, &gateway) else {
         return skipped(&format!("{program} is not installed"));
     };
-    wait_metric(&gateway, STREAMS, |streams| streams == 1);
+    wait_metric(&gateway, streams, |streams| streams == 1);
     let output = BufReader::new(child.stdout.take().expect("its output"));
     let mut lines = output.lines().map(|line| line.expect("text"));
     env.produce("Kiwi", "\"1\"");
@@ -312,7 +312,7 @@ fn shows_live_records(program: &str, file: &str) {
     let mut config = env.config(|xml| xml);
     config.listen = address;
     let gateway = env.ready(config);
-    wait_metric(&gateway, STREAMS, |streams| streams == 1);
+    wait_metric(&gateway, streams, |streams| streams == 1);
     env.produce("Kiwi", "3");
     let last = lines.find(|line| line.ends_with("  3"));
     assert_eq!(last.expect("a line"), "ltest-[key=Kiwi]  0/2  3");
@@ -323,12 +323,19 @@ fn shows_live_records(program: &str, file: &str) {
 
 #[test]
 fn module_and_node_program_show_live_records() {
-    shows_live_records("node", "live.mjs");
+    shows_live_records("node", &["live.mjs"], STREAMS);
+}
+
+#[test]
+fn module_uses_websockets_if_wanted() {
+    // Without this option, Node.js has WebSockets from version 22 on.
+    let arguments = ["--experimental-websocket", "live.mjs", "--socket"];
+    shows_live_records("node", &arguments, "weir_gateway_json_streams");
 }
 
 #[test]
 fn python_program_shows_live_records() {
-    shows_live_records("python3", "live.py");
+    shows_live_records("python3", &["live.py"], STREAMS);
 }
 
 #[test]

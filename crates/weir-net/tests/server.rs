@@ -89,6 +89,7 @@ impl ServerHandler for Echo {
                 io.send_text(conn, b"full");
             }
             "bye" => io.close(conn, None, false),
+            "busy" => io.close_with(conn, 1013, Some(frame(b"later")), false),
             "heavy" | "count" => {
                 if text == "heavy" {
                     self.heavy += 1;
@@ -606,6 +607,16 @@ fn every_end_of_a_connection_is_reported() {
         assert!(Instant::now() < deadline, "only {removed}");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn handler_chooses_the_close_code() {
+    let server = Server::start(ConnectionLimits::default());
+    let mut socket = server.upgrade();
+    socket.send(Opcode::Text, b"busy");
+    assert_eq!(socket.next().as_deref(), Some("later"));
+    assert_eq!(socket.next().as_deref(), Some("close 1013"));
+    assert_eq!(socket.next(), None);
 }
 
 #[test]

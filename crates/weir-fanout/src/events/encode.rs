@@ -19,8 +19,29 @@ pub enum EventForm {
 pub enum EventNotice<'a> {
     /// Event that is sent when nothing else was for some time.
     Heartbeat,
+    /// The client is logged in.
+    Open,
+    /// Records of this item follow.
+    Subscribed(&'a str),
+    /// No more events of this item follow.
+    Unsubscribed(&'a str),
+    /// A subscription, or its end, is refused for this item, with code and text of `REQERR`.
+    Refused(&'a str, i32, &'a str),
     /// End of the stream, with code and text of `END` or `CONERR`.
     End(i32, &'a str),
+}
+
+impl EventNotice<'_> {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Heartbeat => "heartbeat",
+            Self::Open => "open",
+            Self::Subscribed(_) => "subscribed",
+            Self::Unsubscribed(_) => "unsubscribed",
+            Self::Refused(..) => "refused",
+            Self::End(..) => "end",
+        }
+    }
 }
 
 /// The kinds of events with values.
@@ -131,26 +152,47 @@ impl EventForm {
     }
 }
 
-/// Appends an event that is not about an item.
+/// Appends an event without values.
 pub fn push_notice(out: &mut Vec<u8>, form: EventForm, notice: EventNotice<'_>) {
-    match (notice, form) {
-        (EventNotice::Heartbeat, EventForm::ServerSent) => out.extend_from_slice(b":\n\n"),
-        (EventNotice::Heartbeat, EventForm::Json) => {
-            form.begin(out, "heartbeat");
-            form.end(out);
+    if (notice, form) == (EventNotice::Heartbeat, EventForm::ServerSent) {
+        return out.extend_from_slice(b":\n\n");
+    }
+    form.begin(out, notice.name());
+    let mut separator: &[u8] = match form {
+        EventForm::ServerSent => b"",
+        EventForm::Json => b",",
+    };
+    let mut member = |out: &mut Vec<u8>, name: &str, value: Member<'_>| {
+        out.extend_from_slice(std::mem::replace(&mut separator, b","));
+        push_text(out, name);
+        out.push(b':');
+        match value {
+            Member::Text(text) => push_text(out, text),
+            Member::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
         }
-        (EventNotice::End(code, text), form) => {
-            form.begin(out, "end");
-            if form == EventForm::Json {
-                out.push(b',');
-            }
-            out.extend_from_slice(b"\"code\":");
-            out.extend_from_slice(code.to_string().as_bytes());
-            out.extend_from_slice(b",\"message\":");
-            push_text(out, text);
-            form.end(out);
+    };
+    match notice {
+        EventNotice::Heartbeat | EventNotice::Open => {}
+        EventNotice::Subscribed(item) | EventNotice::Unsubscribed(item) => {
+            member(out, "item", Member::Text(item));
+        }
+        EventNotice::Refused(item, code, text) => {
+            member(out, "item", Member::Text(item));
+            member(out, "code", Member::Number(code));
+            member(out, "message", Member::Text(text));
+        }
+        EventNotice::End(code, text) => {
+            member(out, "code", Member::Number(code));
+            member(out, "message", Member::Text(text));
         }
     }
+    form.end(out);
+}
+
+/// Value of a member of a document.
+enum Member<'a> {
+    Text(&'a str),
+    Number(i32),
 }
 
 /// Appends a JSON string. Line ends are escaped, so that no value can end a line of the stream.
@@ -243,6 +285,20 @@ mod tests {
             format!("event: end\ndata: {{{document}\n\n")
         );
         assert_eq!(notice(json, end), format!("{{\"event\":\"end\",{document}"));
+        assert_eq!(notice(json, EventNotice::Open), r#"{"event":"open"}"#);
+        for (about, document) in [
+            (EventNotice::Subscribed("i"), r#""subscribed","item":"i"}"#),
+            (
+                EventNotice::Unsubscribed("i"),
+                r#""unsubscribed","item":"i"}"#,
+            ),
+            (
+                EventNotice::Refused("i", 21, "no"),
+                r#""refused","item":"i","code":21,"message":"no"}"#,
+            ),
+        ] {
+            assert_eq!(notice(json, about), format!("{{\"event\":{document}"));
+        }
     }
 
     proptest! {

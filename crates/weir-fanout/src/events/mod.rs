@@ -4,8 +4,10 @@
 //! [`EventForm`] only.
 
 mod encode;
+mod message;
 mod request;
 
 pub(crate) use self::encode::{EventEncoder, ValuesEvent};
 pub use self::encode::{EventForm, EventNotice, push_notice};
+pub use self::message::{ClientLogin, ClientMessage, MessageFault, parse_message};
 pub use self::request::{EventLimits, EventRequest, RequestFault, parse_query};

@@ -132,17 +132,25 @@ impl Given {
 }
 
 impl EventRequest {
-    fn add_item(&mut self, name: &str, limits: EventLimits) -> Result<(), RequestFault> {
+    pub(super) fn add_item(&mut self, name: &str, limits: EventLimits) -> Result<(), RequestFault> {
         let fault = RequestFault::TooManyItems(limits.items);
         add_name(&mut self.items, name, limits.items, fault, limits)
     }
 
-    fn add_field(&mut self, name: &str, limits: EventLimits) -> Result<(), RequestFault> {
+    pub(super) fn add_field(
+        &mut self,
+        name: &str,
+        limits: EventLimits,
+    ) -> Result<(), RequestFault> {
         let fault = RequestFault::TooManyFields(limits.fields);
         add_name(&mut self.fields, name, limits.fields, fault, limits)
     }
 
-    fn set_adapter(&mut self, name: &str, limits: EventLimits) -> Result<(), RequestFault> {
+    pub(super) fn set_adapter(
+        &mut self,
+        name: &str,
+        limits: EventLimits,
+    ) -> Result<(), RequestFault> {
         if name.len() > limits.name_bytes {
             return Err(RequestFault::LongName(limits.name_bytes));
         }
@@ -150,7 +158,7 @@ impl EventRequest {
         Ok(())
     }
 
-    fn set_frequency(&mut self, frequency: f64) -> Result<(), RequestFault> {
+    pub(super) fn set_frequency(&mut self, frequency: f64) -> Result<(), RequestFault> {
         if !(frequency.is_finite() && frequency > 0.0) {
             return Err(RequestFault::Frequency);
         }
@@ -159,7 +167,7 @@ impl EventRequest {
     }
 }
 
-fn mode(text: &str) -> Result<Mode, RequestFault> {
+pub(super) fn mode(text: &str) -> Result<Mode, RequestFault> {
     let modes = [Mode::Merge, Mode::Distinct, Mode::Raw, Mode::Command];
     let mut modes = modes.into_iter();
     let found = modes.find(|mode| mode.as_str().eq_ignore_ascii_case(text));

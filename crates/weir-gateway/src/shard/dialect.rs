@@ -12,6 +12,8 @@ use super::frame::Framing;
 pub(super) struct Dialect {
     pub(super) version: Version,
     pub(super) lines: LineLimits,
+    /// `true` if the client sends and gets JSON instead of TLCP lines.
+    pub(super) is_json: bool,
 }
 
 impl Default for Dialect {
@@ -19,6 +21,7 @@ impl Default for Dialect {
         Self {
             version: Version::NEWEST,
             lines: LineLimits::NONE,
+            is_json: false,
         }
     }
 }
@@ -26,7 +29,19 @@ impl Default for Dialect {
 impl Dialect {
     pub(super) fn of(version: Version, user_agent: Option<&str>) -> Self {
         let lines = user_agent.map_or(LineLimits::NONE, LineLimits::of_user_agent);
-        Self { version, lines }
+        Self {
+            version,
+            lines,
+            is_json: false,
+        }
+    }
+
+    /// Returns the dialect of clients that send and get JSON.
+    pub(super) fn json() -> Self {
+        Self {
+            is_json: true,
+            ..Self::default()
+        }
     }
 }
 
@@ -68,6 +83,11 @@ impl Dialects {
     #[cfg(test)]
     pub(super) fn stored(&self) -> &HashMap<ConnId, Dialect> {
         &self.0
+    }
+
+    /// Returns `true` if the client of a connection sends and gets JSON.
+    pub(super) fn is_json(&self, conn: ConnId) -> bool {
+        !self.0.is_empty() && self.get(conn).is_json
     }
 
     fn get(&self, conn: ConnId) -> Dialect {

@@ -1,4 +1,4 @@
-//! Clients without an SDK: server-sent events at `/sse`.
+//! Clients without an SDK: server-sent events at `/sse`, and what they share with `/ws`.
 //!
 //! Such a client has a session as any other, with one subscription per item. The number of a
 //! subscription is the slot of its item, so that all such subscribers of an item with the same
@@ -10,6 +10,7 @@ use weir_fanout::SessionKey;
 use weir_fanout::events::{
     EventForm, EventLimits, EventNotice, EventRequest, parse_query, push_notice,
 };
+use weir_mapping::CanonicalItem;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::server::{ConnId, RequestOutcome};
 use weir_tlcp::codes::{ControlCode, SessionCode};
@@ -80,7 +81,8 @@ pub(super) fn respond(
     }
 }
 
-fn limits(shared: &ShardContext) -> EventLimits {
+/// Returns the limits of what one request may name.
+pub(super) fn limits(shared: &ShardContext) -> EventLimits {
     let limits = &shared.limits;
     EventLimits {
         items: limits.subscriptions_per_session,
@@ -90,12 +92,11 @@ fn limits(shared: &ShardContext) -> EventLimits {
 }
 
 /// Returns the request of an SDK that wants the same.
-fn session_request(wanted: &EventRequest, shared: &ShardContext) -> CreateSession<'static> {
-    let adapter = match (&wanted.adapter, &shared.connections[..]) {
-        (Some(adapter), _) => adapter.clone(),
-        (None, [only]) => only.config.name.clone(),
-        (None, _) => DEFAULT_ADAPTER.to_owned(),
-    };
+pub(super) fn session_request(
+    wanted: &EventRequest,
+    shared: &ShardContext,
+) -> CreateSession<'static> {
+    let adapter = adapter_name(wanted.adapter.as_deref(), shared);
     let mut connections = shared.connections.iter();
     let connection = connections.find(|one| one.config.name == adapter);
     let schema = match connection.filter(|_| wanted.fields.is_empty()) {
@@ -114,7 +115,7 @@ fn session_request(wanted: &EventRequest, shared: &ShardContext) -> CreateSessio
             group: item.clone().into(),
             schema: schema.clone().into(),
             mode,
-            data_adapter: Some(adapter.clone().into()),
+            data_adapter: Some(adapter.to_owned().into()),
             selector: None,
             requested_buffer_size: None,
             requested_max_frequency: wanted
@@ -149,12 +150,24 @@ fn session_request(wanted: &EventRequest, shared: &ShardContext) -> CreateSessio
     }
 }
 
+/// Returns the name of the Kafka connection that a request means.
+pub(super) fn adapter_name<'a>(wanted: Option<&'a str>, shared: &'a ShardContext) -> &'a str {
+    match (wanted, &shared.connections[..]) {
+        (Some(adapter), _) => adapter,
+        (None, [only]) => &only.config.name,
+        (None, _) => DEFAULT_ADAPTER,
+    }
+}
+
 fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the first lines of a stream.
-pub(super) fn first_lines() -> Vec<u8> {
+pub(super) fn first_lines(form: EventForm) -> Vec<u8> {
+    if form == EventForm::Json {
+        return notice(form, EventNotice::Open);
+    }
     let retry_ms = rand::random_range(RETRY_MS);
     format!("retry: {retry_ms}\n\n").into_bytes()
 }
@@ -174,36 +187,78 @@ impl Clients {
             .is_some_and(|entry| entry.form.is_some())
     }
 
-    /// Ends the session of a client that gets events, because one of its items is refused after
-    /// the start of the stream. Returns `false` if it gets TLCP lines.
-    pub(super) fn end_event_client(
+    /// Reports to a client of events that an item is refused after the start of the stream, which
+    /// ends a stream of server-sent events. Returns `false` if the client gets TLCP lines.
+    pub(super) fn refuse_event_item(
         &mut self,
         wire: &mut impl Wire,
         key: SessionKey,
+        item: &str,
         refusal: &SubscriptionError,
     ) -> bool {
-        let is_event_client = self.has_events(key);
-        if is_event_client {
-            let code = SessionCode::from_code(refusal.code.code());
-            self.end_session(wire, key, code, &refusal.message, false);
+        let form = self.sessions.get_mut(key).and_then(|entry| entry.form);
+        match form {
+            None => return false,
+            Some(EventForm::ServerSent) => {
+                let code = SessionCode::from_code(refusal.code.code());
+                self.end_session(wire, key, code, &refusal.message, false);
+            }
+            Some(EventForm::Json) => {
+                let (code, text) = (refusal.code.code(), refusal.message.as_str());
+                self.send_notice(wire, key, EventNotice::Refused(item, code, text));
+            }
         }
-        is_event_client
+        true
+    }
+
+    /// Confirms an item to a client of events. Returns `false` if the client gets TLCP lines.
+    pub(super) fn confirm_event_item(
+        &mut self,
+        wire: &mut impl Wire,
+        key: SessionKey,
+        item: &str,
+    ) -> bool {
+        let form = self.sessions.get_mut(key).and_then(|entry| entry.form);
+        if form == Some(EventForm::Json) {
+            // Events have the canonical name.
+            let canonical = CanonicalItem::parse(item).ok();
+            let name = canonical.as_ref().map_or(item, |item| item.as_str());
+            self.send_notice(wire, key, EventNotice::Subscribed(name));
+        }
+        form.is_some()
+    }
+
+    /// Sends an event without values to a client that gets JSON.
+    pub(super) fn send_notice(
+        &mut self,
+        wire: &mut impl Wire,
+        key: SessionKey,
+        about: EventNotice<'_>,
+    ) {
+        let document = notice(EventForm::Json, about);
+        self.write_control_lines(wire, key, &document);
     }
 
     /// Returns a request for one item under the number that subscriptions for events have.
     pub(super) fn number_events<'a>(
-        &self,
+        &mut self,
+        key: SessionKey,
         add: &Add<'a>,
         resolved: &ResolvedItems,
     ) -> Result<Add<'a>, SubscriptionError> {
+        let refuse = |code, message| Err(SubscriptionError { code, message });
         let [Some(item)] = &resolved.items[..] else {
-            return Err(SubscriptionError {
-                code: ControlCode::BAD_GROUP,
-                message: format!("no topic has an item \"{}\"", add.group),
-            });
+            let message = format!("no topic has an item \"{}\"", add.group);
+            return refuse(ControlCode::BAD_GROUP, message);
         };
+        let sub_id = self.items.slot_for(item) + 1;
+        let entry = self.sessions.get_mut(key);
+        if entry.is_some_and(|entry| entry.core.subscription(sub_id).is_some()) {
+            let message = format!("item \"{}\" is subscribed already", item.1);
+            return refuse(ControlCode::SUBSCRIPTION_ID_IN_USE, message);
+        }
         Ok(Add {
-            sub_id: self.items.slot_for(item) + 1,
+            sub_id,
             ..add.clone()
         })
     }

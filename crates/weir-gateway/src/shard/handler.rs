@@ -17,7 +17,7 @@ use super::http;
 use super::session_writer::ClientOutput;
 use super::state::{CONNECTION_LOST, Shard};
 use super::timers::{
-    ADAPTER_TIMER, DRAIN_OVER, DRAIN_STEP, END_POLLS, KEYS_TIMEOUT, SESSION_TIMERS,
+    ADAPTER_TIMER, DRAIN_OVER, DRAIN_STEP, END_POLLS, KEYS_TIMEOUT, LOGIN_TIMER, SESSION_TIMERS,
 };
 use super::wire::Wire;
 
@@ -59,6 +59,9 @@ impl ServerHandler for Shard {
     }
 
     fn on_message(&mut self, io: &mut ServerIo, conn: ConnId, text: &str) {
+        if self.dialects.is_json(conn) {
+            return self.receive_json(io, conn, text);
+        }
         let requests = self
             .clients
             .shared
@@ -106,6 +109,7 @@ impl ServerHandler for Shard {
             END_POLLS => self.clients.end_polls_with_data(io),
             KEYS_TIMEOUT => self.credentials.keys_changed(),
             ADAPTER_TIMER => self.clients.end_aged(io),
+            LOGIN_TIMER => self.end_silent(io),
             SESSION_TIMERS => self.clients.on_session_timers(io),
             session => self.clients.wake(io, SessionKey::from_bits(session)),
         }

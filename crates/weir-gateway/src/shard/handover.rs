@@ -189,13 +189,13 @@ impl Shard {
             wire.close(before, None, true);
         }
         let mut outcome = MessageOutcome::Respond;
-        let is_event_client = entry.form.is_some();
+        let form = entry.form;
         if let Some(head) = http_responses::stream_head(&responses.transport) {
             wire.begin_body(responses.conn, &head);
             outcome = MessageOutcome::Stream;
         }
-        if is_event_client {
-            responses.lines = event_clients::first_lines();
+        if let Some(form) = form {
+            responses.lines = event_clients::first_lines(form);
         }
         let head = std::mem::take(&mut responses.lines);
         self.clients.write_control_lines(wire, key, &head);

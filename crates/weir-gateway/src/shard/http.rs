@@ -10,6 +10,7 @@ use weir_tlcp::{PATH_PREFIX, Version, WEBSOCKET_SUBPROTOCOL};
 
 use super::dialect::Dialect;
 use super::event_clients;
+use super::event_sockets;
 use super::http_responses::{preflight, response_of, with_cors};
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch};
 use super::state::Shard;
@@ -23,6 +24,9 @@ pub(super) fn respond(
 ) -> RequestOutcome {
     if request.path == event_clients::SSE_PATH {
         return event_clients::respond(shard, wire, conn, request);
+    }
+    if request.path == event_sockets::WS_PATH {
+        return event_sockets::upgrade(shard, wire, conn, request);
     }
     let response = match request.path.strip_prefix(PATH_PREFIX) {
         Some("" | "/") if shard.clients.is_draining() => {
@@ -42,7 +46,7 @@ pub(super) fn respond(
         },
         None => Response::text(
             404,
-            "no such path; clients connect to /lightstreamer or /sse\n",
+            "no such path; clients connect to /lightstreamer, /sse or /ws\n",
         ),
     };
     RequestOutcome::Respond(with_cors(response, request.header("origin")))

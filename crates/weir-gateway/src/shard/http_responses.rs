@@ -3,6 +3,7 @@
 use weir_net::http1::{HttpRequest, Response};
 use weir_tlcp::codes::{ControlCode, SessionCode};
 
+use super::event_sockets;
 use super::responses::{RequestTransport, ResponseBatch};
 use super::wire::Wire;
 
@@ -28,14 +29,14 @@ pub(super) fn response_of(responses: ResponseBatch) -> Response {
             with_cors(response, origin.as_deref())
         }
         (RequestTransport::Http { origin }, _) => tlcp_response(lines, origin.as_deref()),
-        (RequestTransport::WebSocket, _) => tlcp_response(lines, None),
+        (RequestTransport::WebSocket | RequestTransport::Json, _) => tlcp_response(lines, None),
     }
 }
 
 /// Returns the head of a response whose body is a stream; `None` on a WebSocket.
 pub(super) fn stream_head(transport: &RequestTransport) -> Option<Response> {
     match transport {
-        RequestTransport::WebSocket => None,
+        RequestTransport::WebSocket | RequestTransport::Json => None,
         RequestTransport::Http { origin } => Some(tlcp_response(Vec::new(), origin.as_deref())),
         RequestTransport::ServerSent { origin } => Some(Response {
             content_type: "text/event-stream",
@@ -62,6 +63,13 @@ pub(super) fn send_response(wire: &mut impl Wire, responses: ResponseBatch) -> b
     let conn = responses.conn;
     if responses.transport == RequestTransport::WebSocket {
         return responses.lines.is_empty() || wire.send_text(conn, &responses.lines);
+    }
+    if responses.transport == RequestTransport::Json {
+        if let Some(code) = responses.refused {
+            let text = String::from_utf8_lossy(&responses.lines);
+            event_sockets::close(wire, conn, code, text.trim_end());
+        }
+        return true;
     }
     wire.respond(conn, &response_of(responses));
     true

@@ -21,7 +21,7 @@ use super::credentials::{
 use super::event::ShardEvent;
 use super::http_responses;
 use super::resolve::ResolvedItems;
-use super::responses::{MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal};
+use super::responses::{MessageOutcome, ResponseBatch, SessionRefusal};
 use super::state::Shard;
 use super::timers::KEYS_TIMEOUT;
 use super::wire::Wire;
@@ -70,7 +70,7 @@ impl Shard {
                     until_ms,
                 };
                 self.credentials.waiting.insert(conn, waiting);
-                if responses.transport == RequestTransport::WebSocket {
+                if responses.transport.is_socket() {
                     wire.pause_input(conn);
                 }
                 wire.set_timer(until_ms, KEYS_TIMEOUT);
@@ -181,7 +181,7 @@ impl Shard {
             Ok(client) => self.create_here(wire, &waiting.create, &client, &mut responses),
             Err(failure) => self.refuse_client(wire, &failure, &mut responses),
         };
-        let is_socket = responses.transport == RequestTransport::WebSocket;
+        let is_socket = responses.transport.is_socket();
         if outcome == MessageOutcome::Respond {
             http_responses::send_response(wire, responses);
         }

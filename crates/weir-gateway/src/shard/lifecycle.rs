@@ -1,6 +1,6 @@
 //! The life cycle of sessions: lines on their streams, ends of streams, and timeouts.
 
-use weir_fanout::events::EventNotice;
+use weir_fanout::events::{EventForm, EventNotice};
 use weir_fanout::{QueuePolicy, SessionKey};
 use weir_identity::audit::{AuditEvent, AuditOutcome};
 use weir_identity::token::VerifiedToken;
@@ -13,6 +13,7 @@ use weir_tlcp::server::{WakeOutcome, write_end};
 use super::clients::Clients;
 use super::drain::DrainSchedule;
 use super::event_clients;
+use super::event_sockets;
 use super::frame::{Frame, Framing};
 use super::session::{SessionPoll, StreamBinding};
 use super::session_writer::ClientOutput;
@@ -121,7 +122,12 @@ impl Clients {
             None => end_line(code, text),
         };
         let last = framing.map(|framing| framing.frame(&line));
-        wire.close(conn, last, now);
+        match form {
+            Some(EventForm::Json) => {
+                wire.close_with(conn, event_sockets::close_code(code.code()), last, now);
+            }
+            _ => wire.close(conn, last, now),
+        }
     }
 
     pub(super) fn destroy(

@@ -299,7 +299,11 @@ impl Shard {
         }
         match self.open(wire, create, client, responses) {
             Ok((key, notifications)) => {
-                self.connect(wire, key, &create.stream, &notifications, responses)
+                let outcome = self.connect(wire, key, &create.stream, &notifications, responses);
+                if responses.transport == RequestTransport::Json {
+                    self.subscribe_events(wire, key, responses.conn, &create.controls, false);
+                }
+                outcome
             }
             Err(refusal) => {
                 self.clients.counters.sessions_refused += 1;
@@ -321,7 +325,12 @@ impl Shard {
         let begin = responses.lines.len();
         let key = self.open_session(wire, create, client, responses)?;
         let mut notifications = Vec::new();
-        for control in &create.controls {
+        let controls = match responses.transport {
+            // Items that are refused do not end the session.
+            RequestTransport::Json => &[],
+            _ => &create.controls[..],
+        };
+        for control in controls {
             let done = match &control.op {
                 ControlOp::Add(add) => {
                     let added = (self.clients).subscribe(key, add, None, &mut notifications);

@@ -32,12 +32,19 @@ pub(crate) enum RequestTransport {
     ServerSent {
         origin: Option<Box<str>>,
     },
+    /// JSON documents over a WebSocket.
+    Json,
 }
 
 impl RequestTransport {
+    /// Returns `true` for a WebSocket, whose input can be paused.
+    pub(super) fn is_socket(&self) -> bool {
+        matches!(self, Self::WebSocket | Self::Json)
+    }
+
     pub(super) fn framing(&self) -> Framing {
         match self {
-            Self::WebSocket => Framing::WebSocket,
+            Self::WebSocket | Self::Json => Framing::WebSocket,
             Self::Http { .. } | Self::ServerSent { .. } => Framing::Chunk,
         }
     }
@@ -47,6 +54,7 @@ impl RequestTransport {
         match self {
             Self::WebSocket | Self::Http { .. } => None,
             Self::ServerSent { .. } => Some(EventForm::ServerSent),
+            Self::Json => Some(EventForm::Json),
         }
     }
 }

@@ -121,6 +121,7 @@ impl SessionEntry {
     pub(super) fn transport(&self) -> &'static str {
         match self.binding.as_deref() {
             Some(StreamBinding::Http { .. }) if self.form.is_some() => "sse",
+            None if self.form.is_some() => "ws_json",
             None => "ws_streaming",
             Some(StreamBinding::Unbound { .. }) => "unbound",
             Some(StreamBinding::Http { .. }) => "http_streaming",
@@ -237,7 +238,7 @@ pub(super) struct Sessions {
     ended: usize,
     serial: u32,
     /// Result and time of the last count; see [`Self::by_transport`].
-    by_transport: [u64; 5],
+    by_transport: [u64; 6],
     transport_count_ms: u64,
 }
 
@@ -363,18 +364,20 @@ impl Sessions {
     }
 
     /// Returns the number of bound sessions by transport: WebSocket and HTTP streams, WebSocket and
-    /// HTTP polls, server-sent events. Many sessions are counted once per interval only.
-    pub(super) fn by_transport(&mut self, now_ms: u64) -> [u64; 5] {
+    /// HTTP polls, server-sent events, JSON over WebSocket. Many sessions are counted once per
+    /// interval only.
+    pub(super) fn by_transport(&mut self, now_ms: u64) -> [u64; 6] {
         let next_ms = self.transport_count_ms + TRANSPORT_COUNT_INTERVAL_MS;
         if self.len() <= ALWAYS_COUNTED_MAX || now_ms >= next_ms {
             self.transport_count_ms = now_ms;
-            self.by_transport = [0; 5];
+            self.by_transport = [0; 6];
             for (_, entry) in self.entries.iter().filter(|(_, entry)| !entry.has_ended()) {
                 if let Some(framing) = entry.framing() {
                     let is_poll = entry.poll().is_some();
                     let index = match entry.form {
                         None => usize::from(framing == Framing::Chunk) + 2 * usize::from(is_poll),
-                        Some(_) => 4,
+                        Some(EventForm::ServerSent) => 4,
+                        Some(EventForm::Json) => 5,
                     };
                     self.by_transport[index] += 1;
                 }

@@ -10,6 +10,7 @@ use super::clients::Clients;
 use super::context::ShardContext;
 use super::credentials::ClientCredentials;
 use super::dialect::Dialects;
+use super::event_sockets::ExpectedLogins;
 use super::forwarding::Forwarding;
 use super::placement::BusyMeter;
 use super::tracer::Tracer;
@@ -32,6 +33,7 @@ pub(crate) struct Shard {
     pub(super) clients: Clients,
     pub(super) forwarding: Forwarding,
     pub(super) dialects: Dialects,
+    pub(super) logins: ExpectedLogins,
     pub(super) credentials: ClientCredentials,
     /// Updates of this flush round, whose delivery ages are not recorded yet.
     pub(super) ages: PendingAges,
@@ -53,6 +55,7 @@ impl Shard {
             forwarding: Forwarding::new(number, Arc::clone(&shared)),
             clients: Clients::new(number, shared),
             dialects: Dialects::default(),
+            logins: ExpectedLogins::default(),
             credentials: ClientCredentials::default(),
             ages: PendingAges::default(),
             metrics,

@@ -72,7 +72,7 @@ impl Clients {
         let shared = Arc::clone(&self.shared);
         let form = self.sessions.get_mut(key).and_then(|entry| entry.form);
         let numbered = form
-            .map(|_| self.number_events(add, &resolved))
+            .map(|_| self.number_events(key, add, &resolved))
             .transpose()?;
         let add = numbered.as_ref().unwrap_or(add);
         let ResolvedItems {

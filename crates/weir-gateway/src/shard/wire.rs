@@ -56,6 +56,7 @@ wire! {
     fn try_send(conn: ConnId, chunk: Bytes) -> TrySend;
     fn notify_writable(conn: ConnId);
     fn close(conn: ConnId, last: Option<Bytes>, drop_queued: bool);
+    fn close_with(conn: ConnId, code: u16, last: Option<Bytes>, drop_queued: bool);
     fn begin_body(conn: ConnId, head: &Response);
     fn finish(conn: ConnId);
     fn respond(conn: ConnId, response: &Response);

@@ -11,6 +11,7 @@ pub mod admin;
 pub mod classes;
 pub mod http;
 pub mod identity;
+pub mod json_socket;
 pub mod registry;
 pub mod signer;
 pub mod sse;

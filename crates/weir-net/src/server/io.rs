@@ -274,6 +274,11 @@ impl ServerIo {
     /// socket is closed after [`ConnectionLimits::close_timeout_ms`] even if the peer does not
     /// read. The handler is not called for the connection again.
     pub fn close(&mut self, conn: ConnId, last: Option<Bytes>, drop_queued: bool) {
+        self.close_with(conn, CLOSE_NORMAL, last, drop_queued);
+    }
+
+    /// As [`Self::close`], with this code in the close frame of a WebSocket.
+    pub fn close_with(&mut self, conn: ConnId, code: u16, last: Option<Bytes>, drop_queued: bool) {
         let Some(connection) = self.get(conn) else {
             return;
         };
@@ -295,7 +300,7 @@ impl ServerIo {
             }
             (Protocol::WebSocket(_) | Protocol::Taken, _) => {
                 let mut frame = Vec::new();
-                websocket::push_close(&mut frame, None, CLOSE_NORMAL);
+                websocket::push_close(&mut frame, None, code);
                 connection.send_queue.push(Bytes::from(frame));
             }
         }

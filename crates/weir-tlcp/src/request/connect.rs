@@ -103,6 +103,12 @@ impl Password<'_> {
     }
 }
 
+impl From<String> for Password<'_> {
+    fn from(password: String) -> Self {
+        Self(Cow::Owned(password))
+    }
+}
+
 impl fmt::Debug for Password<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")

@@ -10,7 +10,7 @@ use weir_fanout::SessionKey;
 use weir_identity::ari::AdapterRequest;
 use weir_identity::audit::{AuditEvent, AuditOutcome};
 use weir_tlcp::codes::SessionCode;
-use weir_tlcp::request::{ControlOp, CreateSession, ToBoundedStatic as _};
+use weir_tlcp::request::{CreateSession, ToBoundedStatic as _};
 
 use super::limits::bandwidth;
 use super::state::{NewSession, PendingCreate};
@@ -19,9 +19,7 @@ use crate::shard::clients::Clients;
 use crate::shard::credentials::Client;
 use crate::shard::event::ShardEvent;
 use crate::shard::http_responses;
-use crate::shard::responses::{
-    MessageOutcome, RequestTransport, ResponseBatch, SessionRefusal, refused,
-};
+use crate::shard::responses::{MessageOutcome, ResponseBatch, SessionRefusal, refused};
 use crate::shard::state::Shard;
 use crate::shard::timers::ADAPTER_TIMER;
 use crate::shard::wire::Wire;
@@ -87,7 +85,7 @@ impl Shard {
         };
         adapter.creates.insert(number, pending);
         adapter.creates_by_connection.insert(conn, number);
-        if responses.transport == RequestTransport::WebSocket {
+        if responses.transport.is_socket() {
             wire.pause_input(conn);
         }
         MessageOutcome::Wait
@@ -231,13 +229,8 @@ impl Shard {
         let outcome = self.connect(wire, key, stream, &[], &mut responses);
         answer(wire, responses, outcome);
         // Only clients of events name their items before they have a session.
-        for control in &pending.create.controls {
-            if let ControlOp::Add(add) = &control.op {
-                let transport = pending.transport.clone();
-                let mut responses = ResponseBatch::on(pending.conn, transport, Vec::new());
-                self.ask_about_subscription(wire, key, (control, add), &mut responses);
-            }
-        }
+        let controls = &pending.create.controls;
+        self.subscribe_events(wire, key, pending.conn, controls, false);
     }
 
     fn refuse_pending(
@@ -319,7 +312,7 @@ fn session_refusal(refusal: ClientRefusal) -> SessionRefusal {
 /// Sends the response to a request that has waited.
 fn answer(wire: &mut impl Wire, responses: ResponseBatch, outcome: MessageOutcome) {
     let conn = responses.conn;
-    let is_socket = responses.transport == RequestTransport::WebSocket;
+    let is_socket = responses.transport.is_socket();
     if outcome == MessageOutcome::Respond {
         http_responses::send_response(wire, responses);
     }

@@ -4,7 +4,7 @@ use weir_adapter::NotificationTicket;
 use weir_fanout::SessionKey;
 use weir_identity::ari::{AdapterNotification, NotificationResult};
 use weir_identity::audit::{AuditEvent, AuditOutcome};
-use weir_tlcp::codes::SessionCode;
+use weir_tlcp::codes::{ControlCode, SessionCode};
 
 use crate::shard::clients::Clients;
 use crate::shard::wire::Wire;
@@ -29,7 +29,7 @@ impl Clients {
             }
             AdapterNotification::ForceUnsubscription { session, window } => self
                 .adapter_session(session)
-                .map(|key| self.force_end_of(wire, key, *window as u32)),
+                .map(|key| self.force_end_of(wire, key, *window)),
             AdapterNotification::Credentials { .. } | AdapterNotification::Failure { .. } => return,
         };
         let unknown = || NotificationResult::Failed("unknown session".to_owned());
@@ -72,14 +72,23 @@ impl Clients {
         &mut self,
         wire: &mut impl Wire,
         key: SessionKey,
-        sub_id: u32,
+        window: i32,
     ) -> NotificationResult {
         let mut lines = Vec::new();
+        // Subscriptions of clients of events get their numbers after the decision.
+        let has_events = self.has_events(key);
+        let adapter = self.adapter.as_ref().filter(|_| has_events);
+        let table = adapter.and_then(|adapter| adapter.sessions.sub_id_of(key.to_bits(), window));
+        let sub_id = table.unwrap_or(window as u32);
+        let item = self.items.name_at(sub_id.wrapping_sub(1)).cloned();
         let is_done = self.unsubscribe(key, sub_id, &mut lines).is_ok();
         if is_done {
             let event = (AuditEvent::GrantLost, AuditOutcome::Deny);
             self.audit_reason(wire, key, event, Some(REASON));
             self.notify(wire, key, &lines);
+            if let Some((_, item)) = item {
+                self.refuse_event_item(wire, key, &item, &ControlCode::REFUSED.into());
+            }
         }
         NotificationResult::Unsubscribed(is_done)
     }

@@ -98,7 +98,25 @@ impl ShardAdapter {
         }
     }
 
-    pub(super) fn next_number(&mut self) -> u64 {
+    /// Returns `true` if a session of a connection waits for a decision.
+    pub(in crate::shard) fn has_create(&self, conn: ConnId) -> bool {
+        self.creates_by_connection.contains_key(&conn)
+    }
+
+    /// Returns the number of a session's waiting subscription to a group.
+    pub(in crate::shard) fn waiting_add(&self, key: SessionKey, group: &str) -> Option<u32> {
+        let bits = key.to_bits();
+        let mut waiting = self.adds_by_session.range((bits, 0)..=(bits, u32::MAX));
+        let is_named = |number: &u64| {
+            self.adds
+                .get(number)
+                .is_some_and(|one| one.add.group == group)
+        };
+        let found = waiting.find(|(_, number)| is_named(number))?;
+        Some(found.0.1)
+    }
+
+    pub(in crate::shard) fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
     }

@@ -45,7 +45,8 @@ impl Shard {
         responses: &mut ResponseBatch,
     ) {
         if let Err(refusal) = self.clients.check_before_adapter(key, add) {
-            if self.clients.end_event_client(wire, key, &refusal) {
+            if (self.clients).refuse_event_item(wire, key, &add.group, &refusal) {
+                self.clients.counters.requests_refused += 1;
                 return;
             }
             return self.refuse(control, &refusal, &mut responses.lines);
@@ -280,9 +281,10 @@ impl Shard {
         pending: &PendingAdd,
         done: Result<(), &SubscriptionError>,
     ) {
+        let (key, item) = (pending.session, &pending.add.group);
         let is_event_client = match done {
-            Ok(()) => self.clients.has_events(pending.session),
-            Err(refusal) => (self.clients).end_event_client(wire, pending.session, refusal),
+            Ok(()) => self.clients.confirm_event_item(wire, key, item),
+            Err(refusal) => (self.clients).refuse_event_item(wire, key, item, refusal),
         };
         if is_event_client {
             return;

@@ -44,6 +44,7 @@ impl Wire for Sink {
     }
     fn notify_writable(&mut self, _conn: ConnId) {}
     fn close(&mut self, _conn: ConnId, _last: Option<Bytes>, _drop_queued: bool) {}
+    fn close_with(&mut self, _conn: ConnId, _code: u16, _last: Option<Bytes>, _drop: bool) {}
     fn begin_body(&mut self, _conn: ConnId, _head: &Response) {}
     fn finish(&mut self, _conn: ConnId) {}
     fn respond(&mut self, _conn: ConnId, _response: &Response) {}

@@ -251,6 +251,10 @@ impl Wire for MemoryWire {
         state.open = false;
     }
 
+    fn close_with(&mut self, _conn: ConnId, _code: u16, _last: Option<Bytes>, _drop: bool) {
+        unreachable!("all clients have SDKs");
+    }
+
     fn begin_body(&mut self, _conn: ConnId, _head: &Response) {
         unreachable!("all clients use WebSockets");
     }

@@ -21,7 +21,7 @@ use weir_net::tls::CertificateNames;
 use weir_net::websocket::{DeflateWindow, server_text_payload};
 use weir_tlcp::server::SessionConfig;
 
-use super::timers::{ADAPTER_TIMER, DRAIN_STEP, END_POLLS, KEYS_TIMEOUT};
+use super::timers::{ADAPTER_TIMER, DRAIN_STEP, END_POLLS, KEYS_TIMEOUT, LOGIN_TIMER};
 use super::wire::Wire;
 use super::{Placement, Shard, ShardContext, http};
 use crate::limits::GatewayLimits;
@@ -58,6 +58,8 @@ struct Peer {
     streams: bool,
     finished: usize,
     closed: bool,
+    /// Close code of a WebSocket, if the gateway has chosen one.
+    close_code: Option<u16>,
     /// `true` if the gateway's send queue is full.
     full: bool,
     /// `true` while the gateway does not handle input.
@@ -134,6 +136,13 @@ impl Wire for ScriptedWire {
         }
         if let Some(peer) = self.peer(id) {
             peer.closed = true;
+        }
+    }
+
+    fn close_with(&mut self, id: ConnId, code: u16, last: Option<Bytes>, drop_queued: bool) {
+        self.close(id, last, drop_queued);
+        if let Some(peer) = self.peer(id) {
+            peer.close_code = Some(code);
         }
     }
 
@@ -348,6 +357,7 @@ impl TestEnv {
                         self.retry_waiting();
                     }
                     ADAPTER_TIMER => self.shard.clients.end_aged(&mut self.wire),
+                    LOGIN_TIMER => self.shard.end_silent(&mut self.wire),
                     DRAIN_STEP => self.shard.clients.drain_step(&mut self.wire),
                     session => {
                         let key = SessionKey::from_bits(session);
