@@ -14,6 +14,7 @@ mod conformance {
     pub(crate) mod diffs;
     pub(crate) mod driver;
     pub(crate) mod driver_process;
+    pub(crate) mod event_pages;
     pub(crate) mod events;
     pub(crate) mod expected;
     pub(crate) mod gateway;

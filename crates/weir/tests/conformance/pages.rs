@@ -135,13 +135,13 @@ pub(crate) fn init(case: &Case<'_>) -> Result<()> {
 }
 
 /// A web server for a directory; stopped when dropped.
-struct Site {
+pub(crate) struct Site {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Site {
-    fn serve(dir: &Path) -> Result<Self> {
+    pub(crate) fn serve(dir: &Path) -> Result<Self> {
         let port = weir_lab::ports::free_port()?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let child = Command::new("python3")

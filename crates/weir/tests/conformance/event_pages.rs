@@ -1,0 +1,117 @@
+//! Pages without an SDK in a real browser: `EventSource`, and the module over both transports.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+
+use super::gateway::GatewayProcess;
+use super::page::Page;
+use super::pages::{HOSTILE, MARKUP, Site};
+use super::test_env::{Case, any_port};
+
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/events");
+
+/// A page that follows the items of the query with the module, and stores what it gets.
+const MODULE_PAGE: &str = r#"<!doctype html><html lang="en"><title>Module</title><script type="module">
+import { follow } from "./weir-events.js";
+const query = new URLSearchParams(location.search);
+window.shown = {};
+window.states = [];
+window.end = follow({
+  url: query.get("server"),
+  items: query.getAll("item"),
+  fields: ["value"],
+  socket: query.has("socket"),
+  onStatus: (status) => window.states.push(status),
+  onValues: (item, values) => { window.shown[item] = values.value; },
+});
+</script></html>"#;
+
+/// Values of the example page, and of pages with the module, change with the records.
+pub(crate) fn events(case: &Case<'_>) -> Result<()> {
+    let adapters = case.dir().join("one.xml");
+    // Items without the name of a connection.
+    let all = case.adapters()?;
+    let (first, _) = all
+        .split_once("<!-- One item for a whole")
+        .context("a comment")?;
+    fs::write(&adapters, format!("{first}</adapters_conf>"))?;
+    let gateway = case.gateway_of(&adapters, any_port(), "")?;
+    let server = format!("http://{}", gateway.address());
+    let keys = [case.key("a"), case.key("b")];
+    let example = fs::read_to_string(Path::new(EXAMPLES).join("index.html"))?;
+    let (before, rest) = example.split_once("const keys = ").context("keys")?;
+    let (_, after) = rest.split_once(';').context("the end of keys")?;
+    let page = format!("{before}const keys = {};{after}", json!(keys));
+    fs::write(case.dir().join("index.html"), page)?;
+    fs::write(case.dir().join("module.html"), MODULE_PAGE)?;
+    let module = Path::new(EXAMPLES).join("weir-events.js");
+    fs::copy(module, case.dir().join("weir-events.js"))?;
+    let site = Site::serve(case.dir())?;
+    let base = format!("http://{}/", site.address);
+    let url = format!("{base}index.html?server={server}");
+    event_source(case, &url, &[&base, &server])?;
+    for transport in ["", "&socket"] {
+        let items = ["a", "b"].map(|name| format!("&item={}", case.item(name)));
+        let url = format!(
+            "{base}module.html?server={server}{}{transport}",
+            items.concat()
+        );
+        let sockets = server.replace("http", "ws");
+        follows(case, &url, &[&base, &server, &sockets])?;
+    }
+    restarts(case, &url, gateway, &adapters)
+}
+
+/// Returns the expression of the value that the example shows for an item.
+fn shown(case: &Case<'_>, name: &str) -> String {
+    let item = json!(case.item(name));
+    format!("(rows.get({item}) ?? {{}}).textContent")
+}
+
+fn event_source(case: &Case<'_>, url: &str, own: &[&str]) -> Result<()> {
+    let page = Page::open(case, url)?;
+    page.until_is("status.textContent", "connected")?;
+    for (name, text) in [
+        ("a", "first"),
+        ("b", HOSTILE),
+        ("a", "gr\u{FC}n \u{732B}\nline"),
+    ] {
+        case.produce(name, text)?;
+        page.until_is(&shown(case, name), text)?;
+    }
+    let markup = page.evaluate(MARKUP)?;
+    ensure!(markup == 0, "{markup} elements from values");
+    page.finish(own)
+}
+
+fn follows(case: &Case<'_>, url: &str, own: &[&str]) -> Result<()> {
+    let page = Page::open(case, url)?;
+    page.until_is("window.states.join()", "open")?;
+    let value = |name| format!("window.shown[{}]", json!(case.item(name)));
+    // Records of the page before.
+    page.until_is(&value("b"), HOSTILE)?;
+    for text in ["one", "two", url] {
+        case.produce("a", text)?;
+        page.until_is(&value("a"), text)?;
+    }
+    page.evaluate("window.end()")?;
+    page.finish(own)
+}
+
+/// `EventSource` connects again by itself after a restart of the gateway.
+fn restarts(case: &Case<'_>, url: &str, gateway: GatewayProcess, adapters: &Path) -> Result<()> {
+    let page = Page::open(case, url)?;
+    page.until_is("status.textContent", "connected")?;
+    case.produce("a", "before")?;
+    page.until_is(&shown(case, "a"), "before")?;
+    let address = gateway.address();
+    ensure!(gateway.terminate()?.success(), "a clean shutdown");
+    page.until("status.textContent", |text| text != "connected")?;
+    let _gateway = case.gateway_of(adapters, address, "")?;
+    page.until_is("status.textContent", "connected")?;
+    case.produce("a", "after")?;
+    page.until_is(&shown(case, "a"), "after")
+}
