@@ -101,7 +101,9 @@ impl Collected {
 
     fn event(&mut self, role: ProcessRole, event: WorkerEvent) {
         match event {
-            WorkerEvent::Hello { .. } | WorkerEvent::Report { .. } => {}
+            WorkerEvent::Hello { .. }
+            | WorkerEvent::Report { .. }
+            | WorkerEvent::ReportSamples(_) => {}
             WorkerEvent::Ready { connections, port } => {
                 self.ready.insert(role, connections);
                 self.port = self.port.or(port);

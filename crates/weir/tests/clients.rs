@@ -114,7 +114,7 @@ impl TestClients {
     }
 
     /// Sends SIGINT, like Ctrl-C, and returns the last event.
-    fn interrupt(mut self) -> Value {
+    fn interrupt(&mut self) -> Value {
         send_signal(self.child.id(), Signal::INT);
         let end = self.event("end");
         assert!(self.child.wait().unwrap().success());
@@ -157,6 +157,7 @@ fn clients_at_real_gateways() {
     agents_at_two_gateways_count_as_one(&env, &topic, &urls);
     a_killed_agent_is_named(&urls);
     published_fields_are_enough_to_check(&env, &topic, &urls);
+    agents_have_one_published_report(&env, &topic, &urls);
     all_modes_deliver(&env, &topic, &urls);
     simulator_file_is_used(&env, &gateways[0].listen);
     server_sent_events_are_checked(&env, &topic, &gateways[0].listen);
@@ -207,6 +208,35 @@ fn agents_at_two_gateways_count_as_one(env: &TestBroker, topic: &str, urls: &str
     assert!((200 * 15..=200 * 16).contains(&delivered), "{end}");
     assert_eq!(end["response"]["count"].as_u64(), Some(delivered), "{end}");
     assert_eq!(end["client_deliveries"]["clients"], 31, "{end}");
+}
+
+/// The published report of clients in two processes is one report.
+fn agents_have_one_published_report(env: &TestBroker, topic: &str, urls: &str) {
+    let mut produce = weir(&["load", "produce", "--topic", topic, "--rate", "200"]);
+    produce.args(["--bootstrap", &env.bootstrap, "--max-lag", "1h", "--json"]);
+    let mut producer = Process::spawn(produce.stdout(Stdio::piped()));
+    let mut events = BufReader::new(producer.stdout.take().unwrap()).lines();
+    let is_acked = |line: &str| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        event["counters"]["acked"].as_u64() > Some(0)
+    };
+    assert!(events.any(|line| is_acked(&line.unwrap())));
+    let mut command = weir(&["load", "clients", "--published-report", "--url", urls]);
+    command.args(["--clients", "10", "--keys", "1", "--report-interval", "1s"]);
+    command.args(["--engine", "local", "--agents", "2"]);
+    let mut clients = Process::spawn(command.stdout(Stdio::piped()));
+    let mut lines = BufReader::new(clients.stdout.take().unwrap()).lines();
+    let has_samples = |line: &str| {
+        let samples = line.strip_prefix("Number of samples: ");
+        samples.is_some_and(|all| all.parse::<u64>().unwrap() > 0)
+    };
+    assert!(lines.any(|line| has_samples(&line.unwrap())));
+    send_signal(clients.id(), Signal::INT);
+    // The report at the end is of all clients, too.
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(clients.wait().unwrap().success());
+    let reports = rest.iter().filter(|line| line.starts_with("Test Duration"));
+    assert!(reports.count() > 0, "{rest:?}");
 }
 
 fn a_killed_agent_is_named(urls: &str) {

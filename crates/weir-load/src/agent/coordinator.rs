@@ -15,6 +15,7 @@ use super::{AgentError, CoordinatorMessage, Result, WRITE_TIMEOUT};
 use crate::clients::{ClientShare, ClientsOptions};
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
+use crate::published_report::PublishedReporter;
 use crate::worker::protocol::{LatencyTag, Summary, WorkerCommand, WorkerEvent, WorkerProgress};
 use crate::worker::{CoordinatorChannel, line, read_message};
 
@@ -32,6 +33,8 @@ pub struct AgentCoordinator {
     clock: Clock,
     /// Commands sent before all agents had joined, for the agents that join later.
     early: Vec<WorkerCommand>,
+    /// Report in the form of the published programs, of the clients of several agents.
+    published: Option<PublishedReporter>,
     is_ready_reported: bool,
     stopping: bool,
     next_progress: Instant,
@@ -56,6 +59,7 @@ impl AgentCoordinator {
             children: Children::default(),
             clock: Clock::start(),
             early: Vec::new(),
+            published: None,
             is_ready_reported: false,
             stopping: false,
             next_progress: Instant::now() + PROGRESS_TIMEOUT,
@@ -80,6 +84,8 @@ impl AgentCoordinator {
     ) -> Result<DeliverySummary> {
         link.events.hello(clients.kind.role());
         self.children = Children::start(&self.options, self.address)?;
+        let interval = clients.published_report.filter(|_| self.options.agents > 1);
+        self.published = interval.map(PublishedReporter::start);
         let joined_by = Instant::now() + self.options.join_timeout;
         loop {
             self.handle_events(clients, link)?;
@@ -91,6 +97,7 @@ impl AgentCoordinator {
             }
             if let Some(summary) = self.agents.summary().filter(|_| self.has_all_agents()) {
                 self.report_progress(link);
+                self.report_published(link, true);
                 link.events.finish(Summary::Delivery(summary.clone()));
                 self.children.wait();
                 return Ok(summary);
@@ -195,8 +202,13 @@ impl AgentCoordinator {
             WorkerEvent::Final { .. } => {
                 return Err(self.lost(agent, "it sent another worker's summary".to_owned()));
             }
-            // Ignored: reports of several processes cannot be merged.
-            WorkerEvent::Report { .. } => {}
+            WorkerEvent::ReportSamples(samples) => {
+                if let Some(published) = &mut self.published {
+                    published.add(&samples);
+                }
+            }
+            // The report of all clients: there is one agent.
+            WorkerEvent::Report { .. } => link.events.send(&event),
             WorkerEvent::Error {
                 message,
                 fault: Some(class),
@@ -271,12 +283,19 @@ impl AgentCoordinator {
         if self.agents.all_fresh() || Instant::now() >= self.next_progress {
             self.report_progress(link);
         }
+        self.report_published(link, false);
         let connections: Option<u64> = self.agents.handles.iter().map(|it| it.ready).sum();
         let is_ready = self.has_all_agents() && !self.is_ready_reported;
         if let Some(connections) = connections.filter(|_| is_ready) {
             self.is_ready_reported = true;
             let port = None;
             link.events.send(&WorkerEvent::Ready { connections, port });
+        }
+    }
+
+    fn report_published(&mut self, link: &CoordinatorChannel, at_end: bool) {
+        if let Some(published) = &mut self.published {
+            published.poll(&link.events, Instant::now(), at_end);
         }
     }
 

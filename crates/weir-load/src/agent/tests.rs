@@ -86,7 +86,10 @@ impl Run {
             commands: receiver,
             events: EventSender::new(LineLog(lines)),
         };
-        let work = work(clients);
+        let work = ClientsOptions {
+            published_report: Some(Duration::from_secs(60)),
+            ..work(clients)
+        };
         let thread = thread::spawn(move || coordinator.run(&work, &link));
         Self {
             address,
@@ -198,12 +201,20 @@ fn merged_agents_equal_a_single_worker() {
     for agent in agents {
         agent.join().unwrap().unwrap();
     }
-    let mut progress = None;
+    let (mut progress, mut reports) = (None, Vec::new());
     for event in run.events.try_iter() {
-        if let WorkerEvent::Progress(next) = event {
-            progress = Some(next);
+        match event {
+            WorkerEvent::Progress(next) => progress = Some(next),
+            WorkerEvent::Report { text } => reports.push(text),
+            _ => {}
         }
     }
+    // The records were due decades ago, beyond the range of that report.
+    let [report] = &reports[..] else {
+        panic!("{reports:?}");
+    };
+    let all = format!(" {} of 240000 ms and more", summary.counts.updates_total);
+    assert!(report.contains(&all), "{report}");
     let counters = progress.expect("a merged progress").counters;
     assert_eq!(counters["clients"], 10);
     assert_eq!(counters["updates"], summary.counts.updates_total);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::items::ClientShare;
 use super::options::ClientsOptions;
 use super::reference_values::ReferenceValues;
 use super::session::{ClientPhase, SimulatedClient};
@@ -61,7 +62,12 @@ impl SessionTotals {
             disconnects: 0,
             background: 0,
             from_timestamp: 0,
-            published: options.published_report.map(PublishedReporter::start),
+            published: options
+                .published_report
+                .map(|interval| match options.share {
+                    ClientShare::WHOLE => PublishedReporter::start(interval),
+                    _ => PublishedReporter::start_share(),
+                }),
             reference: ReferenceValues::new(),
         }
     }

@@ -143,10 +143,17 @@ impl<'a> SimulatorParams<'a> {
 
     fn urls(&self) -> Result<Vec<String>, SimulatorFileError> {
         let (protocol, line) = self.required("protocol")?;
-        if !matches!(protocol, "ws://" | "wss://") {
-            let reason = format!("protocol \"{protocol}\" is not supported, use ws:// or wss://");
-            return failed(self.file, line, reason);
-        }
+        let scheme = match protocol {
+            "ws://" | "http://" => "ws://",
+            "wss://" | "https://" => "wss://",
+            _ => {
+                let reason = format!(
+                    "protocol \"{protocol}\" is not supported, use ws://, wss://, http:// or \
+                     https://"
+                );
+                return failed(self.file, line, reason);
+            }
+        };
         let (host, _) = self.required("host")?;
         let (_, line) = self.required("port")?;
         let Ok(base) = u16::try_from(self.number("port")?.unwrap_or(0)) else {
@@ -164,7 +171,7 @@ impl<'a> SimulatorParams<'a> {
                 "serverPorts is out of the range of ports".to_owned(),
             );
         };
-        let url = |port| format!("{protocol}{host}:{port}");
+        let url = |port| format!("{scheme}{host}:{port}");
         Ok((base..=last).map(url).collect())
     }
 
@@ -192,11 +199,14 @@ impl<'a> SimulatorParams<'a> {
     fn notes(&self) -> Vec<String> {
         let is_ignored = |name: &str| HONOURED.split(' ').all(|honoured| honoured != name);
         let ignored = self.values.iter().filter(|(name, _)| is_ignored(name));
-        let mut ignored: Vec<_> = ignored.map(|(name, (_, line))| (line, name)).collect();
-        ignored.sort();
-        let note =
-            |(line, name): (&u32, &&str)| format!("line {line}: {name}: {}", reason_ignored(name));
-        ignored.into_iter().map(note).collect()
+        let ignored = ignored.map(|(name, (_, line))| (*line, *name, reason_ignored(name)));
+        let protocol = self.values.get("protocol");
+        let http = protocol.filter(|(value, _)| value.starts_with("http"));
+        let http = http.map(|(_, line)| (*line, "protocol", HTTP_NOTE));
+        let mut notes: Vec<_> = ignored.chain(http).collect();
+        notes.sort_unstable();
+        let note = |(line, name, text)| format!("line {line}: {name}: {text}");
+        notes.into_iter().map(note).collect()
     }
 }
 
@@ -218,6 +228,8 @@ fn reason_ignored(name: &str) -> &'static str {
     }
 }
 
+const HTTP_NOTE: &str = "the sessions use WebSocket on the same port, and TLS with https://; HTTP \
+    streaming is not simulated";
 const HONOURED: &str = "protocol host port serverPorts adapterSetName scenarioLKC numberOfSessions \
     delaySessionStartMillis sessionDurationSeconds";
 /// Parameters of the simulator's threads and sockets.
@@ -272,12 +284,29 @@ mod tests {
     }
 
     #[test]
+    fn http_protocols_are_websockets_with_a_note() {
+        for (protocol, url) in [
+            ("http://", "ws://localhost:8080"),
+            ("https://", "wss://localhost:8080"),
+        ] {
+            let file = SimulatorFile::parse(&GOOD.replace("ws://", protocol), "c.xml").unwrap();
+            assert_eq!(file.urls[0], url);
+            assert!(
+                file.notes[0].starts_with("line 4: protocol: the sessions use WebSocket"),
+                "{:?}",
+                file.notes
+            );
+        }
+    }
+
+    #[test]
     fn errors_have_their_line() {
         for (from, to, error) in [
             (
                 "ws://",
-                "http://",
-                "c.xml:4: protocol \"http://\" is not supported, use ws:// or wss://",
+                "ftp://",
+                "c.xml:4: protocol \"ftp://\" is not supported, use ws://, wss://, http:// or \
+                     https://",
             ),
             (
                 "3jp",

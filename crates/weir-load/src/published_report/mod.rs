@@ -8,7 +8,7 @@ use std::fmt::{self, Write};
 use std::time::{Duration, Instant};
 
 use crate::worker::EventSender;
-use crate::worker::protocol::WorkerEvent;
+use crate::worker::protocol::{ReportSamples, WorkerEvent};
 
 /// Number of cells of one millisecond; the published report excludes longer latencies.
 const CELLS: usize = 240_000;
@@ -16,12 +16,18 @@ const PERCENTILES: [u32; 6] = [25, 50, 75, 90, 95, 98];
 const ROWS: usize = 8;
 const STARS_MAX: f64 = 20.0;
 const NS_PER_MS: u64 = 1_000_000;
+/// Far above what any run counts.
+const CELL_SAMPLES_MAX: u64 = 1 << 44;
+/// Interval at which a worker with a share of the clients sends its samples.
+const SHARE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Collector of latencies that sends the report as an event: once per interval from the start of
-/// the process, and at its end.
+/// the process, and at its end. A worker with a share of the clients sends its samples instead,
+/// from which its coordinator makes the report of all clients.
 #[derive(Debug)]
 pub(crate) struct PublishedReporter {
     statistics: PublishedStatistics,
+    is_share: bool,
     interval: Duration,
     started: Instant,
     next: Instant,
@@ -32,9 +38,18 @@ impl PublishedReporter {
         Self::start_at(Instant::now(), interval)
     }
 
+    /// Starts the reporter of a worker with a share of the clients.
+    pub(crate) fn start_share() -> Self {
+        Self {
+            is_share: true,
+            ..Self::start(SHARE_INTERVAL)
+        }
+    }
+
     fn start_at(now: Instant, interval: Duration) -> Self {
         Self {
             statistics: PublishedStatistics::new(),
+            is_share: false,
             interval,
             started: now,
             next: now + interval,
@@ -46,19 +61,29 @@ impl PublishedReporter {
         self.statistics.record(due_unix_ns, at_unix_ns);
     }
 
+    /// Adds the samples of a worker with a share of the clients.
+    pub(crate) fn add(&mut self, samples: &ReportSamples) {
+        self.statistics.add(samples);
+    }
+
     /// Sends the report if the interval has passed, or if `at_end` is set.
     pub(crate) fn poll(&mut self, events: &EventSender, now: Instant, at_end: bool) {
-        if let Some(text) = self.text_at(now, at_end) {
-            events.send(&WorkerEvent::Report { text });
+        if let Some(event) = self.event_at(now, at_end) {
+            events.send(&event);
         }
     }
 
-    fn text_at(&mut self, now: Instant, at_end: bool) -> Option<String> {
+    fn event_at(&mut self, now: Instant, at_end: bool) -> Option<WorkerEvent> {
         if now < self.next && !at_end {
             return None;
         }
         self.next = now + self.interval;
-        Some(self.statistics.report(now - self.started))
+        Some(match self.is_share {
+            true => WorkerEvent::ReportSamples(self.statistics.take()),
+            false => WorkerEvent::Report {
+                text: self.statistics.report(now - self.started),
+            },
+        })
     }
 }
 
@@ -110,6 +135,28 @@ impl PublishedStatistics {
         }
     }
 
+    /// Removes and returns all samples.
+    fn take(&mut self) -> ReportSamples {
+        let samples = ReportSamples {
+            latencies_ms: self.filled(),
+            below: std::mem::take(&mut self.below),
+            above: std::mem::take(&mut self.above),
+        };
+        self.cells.fill(0);
+        samples
+    }
+
+    /// Adds samples of another process. Cells are limited, so that sums over them do not overflow.
+    fn add(&mut self, samples: &ReportSamples) {
+        for &(ms, count) in &samples.latencies_ms {
+            let index = usize::try_from(ms).unwrap_or(usize::MAX);
+            let cell = self.cells.get_mut(index).unwrap_or(&mut self.above);
+            *cell = cell.saturating_add(count).min(CELL_SAMPLES_MAX);
+        }
+        self.below = self.below.saturating_add(samples.below);
+        self.above = self.above.saturating_add(samples.above);
+    }
+
     /// Returns the report after `elapsed`, without a trailing line feed. Weir adds lines about
     /// values out of range, which the published report omits.
     fn report(&self, elapsed: Duration) -> String {
@@ -136,7 +183,7 @@ impl PublishedStatistics {
             }
         }
         let (below, above) = (self.below, self.above);
-        if below + above > 0 {
+        if below.max(above) > 0 {
             write!(
                 out,
                 "\n\nNot included: {below} updates below 0 ms, {above} of {CELLS} ms and more"
@@ -156,8 +203,11 @@ impl PublishedFigures {
     /// Returns the values of a report; `None` without a sample.
     fn of(filled: &[(u64, u64)]) -> Option<Self> {
         let samples: u64 = filled.iter().map(|(_, count)| count).sum();
-        let mean_ms = filled.iter().map(|(ms, count)| ms * count).sum::<u64>();
-        let mean_ms = mean_ms.checked_div(samples)?;
+        let total_ms = filled
+            .iter()
+            .map(|&(ms, count)| u128::from(ms) * u128::from(count));
+        // At most the number of cells.
+        let mean_ms = total_ms.sum::<u128>().checked_div(u128::from(samples))? as u64;
         let squares = filled.iter().map(|(ms, count)| {
             let distance = u128::from(ms.abs_diff(mean_ms));
             distance * distance * u128::from(*count)

@@ -336,20 +336,81 @@ proptest! {
     }
 }
 
+/// Returns the report that is due.
+fn text_at(reporter: &mut PublishedReporter, now: Instant, at_end: bool) -> Option<String> {
+    match reporter.event_at(now, at_end)? {
+        WorkerEvent::Report { text } => Some(text),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn report_is_sent_per_interval_and_at_end() {
     let start = Instant::now();
     let after = |seconds| start + Duration::from_secs(seconds);
     let mut reporter = PublishedReporter::start_at(start, Duration::from_secs(60));
     reporter.record(0, 5_000_000);
-    assert_eq!(reporter.text_at(after(59), false), None);
-    let report = reporter.text_at(after(61), false).expect("due");
+    assert_eq!(text_at(&mut reporter, after(59), false), None);
+    let report = text_at(&mut reporter, after(61), false).expect("due");
     assert!(
         report.contains("0 Hours 1 minutes and 1 seconds\n"),
         "{report}"
     );
-    assert_eq!(reporter.text_at(after(120), false), None);
+    assert_eq!(text_at(&mut reporter, after(120), false), None);
     reporter.record(0, 7_000_000);
-    let report = reporter.text_at(after(120), true).expect("the end");
+    let report = text_at(&mut reporter, after(120), true).expect("the end");
     assert!(report.contains("Number of samples: 2\n"), "{report}");
+}
+
+#[test]
+fn samples_of_shares_add_up_to_the_report_of_all() {
+    let start = Instant::now();
+    let end = start + Duration::from_secs(60);
+    let mut whole = PublishedReporter::start_at(start, Duration::from_secs(60));
+    let mut sum = PublishedReporter::start_at(start, Duration::from_secs(60));
+    let mut shares = [(); 3].map(|()| PublishedReporter::start_share());
+    for (record, share) in (0_u64..3000).zip((0..3).cycle()) {
+        // Some are due later than they arrive, some arrive after more than 240 s.
+        let (due_ns, at_ns) = (50 * NS_PER_MS, record * record % 300_000 * NS_PER_MS);
+        whole.record(due_ns, at_ns);
+        shares[share].record(due_ns, at_ns);
+        if record % 700 == 0 {
+            add(&mut sum, &mut shares[share], end);
+        }
+    }
+    for share in &mut shares {
+        add(&mut sum, share, end);
+        // Nothing is sent twice.
+        add(&mut sum, share, end);
+    }
+    let expected = text_at(&mut whole, end, true);
+    assert!(
+        expected.as_ref().is_some_and(|text| {
+            text.contains("Not included: 8 updates below 0 ms")
+                && text.contains(" of 240000 ms and more")
+        }),
+        "{expected:?}"
+    );
+    assert_eq!(text_at(&mut sum, end, true), expected);
+}
+
+fn add(sum: &mut PublishedReporter, share: &mut PublishedReporter, now: Instant) {
+    match share.event_at(now, true) {
+        Some(WorkerEvent::ReportSamples(samples)) => sum.add(&samples),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn impossible_samples_do_not_overflow() {
+    let mut statistics = PublishedStatistics::new();
+    let samples = ReportSamples {
+        latencies_ms: (0..240_002).map(|ms| (ms, u64::MAX)).collect(),
+        below: u64::MAX,
+        above: u64::MAX,
+    };
+    statistics.add(&samples);
+    statistics.add(&samples);
+    let report = statistics.report(Duration::ZERO);
+    assert!(report.contains("Mean = 119999 ms"), "{report}");
 }

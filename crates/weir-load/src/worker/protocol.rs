@@ -98,6 +98,8 @@ pub enum WorkerEvent {
         /// Several lines of text to print.
         text: String,
     },
+    /// Samples of that report since the last event, from an agent: its coordinator adds them up.
+    ReportSamples(ReportSamples),
     /// Last line of a worker that shut down cleanly.
     Final {
         /// Result of the worker.
@@ -111,6 +113,17 @@ pub enum WorkerEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<ErrorClass>,
     },
+}
+
+/// Samples of the report in the form of the published programs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportSamples {
+    /// Whole milliseconds and number of samples, ascending.
+    pub latencies_ms: Vec<(u64, u64)>,
+    /// Number of samples below 0 ms.
+    pub below: u64,
+    /// Number of samples above the range of the report.
+    pub above: u64,
 }
 
 /// Role of a worker.

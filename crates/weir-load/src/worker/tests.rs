@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::protocol::{
-    FloorSummary, LatencyInterval, LatencyTag, LedgerEntry, ProduceSummary, Quantiles, Schedule,
-    Summary, WorkerProgress,
+    FloorSummary, LatencyInterval, LatencyTag, LedgerEntry, ProduceSummary, Quantiles,
+    ReportSamples, Schedule, Summary, WorkerProgress,
 };
 use super::*;
 use crate::delivery::{DeliveryCounts, DeliverySummary};
@@ -89,6 +89,11 @@ fn events_round_trip() {
         WorkerEvent::Report {
             text: "\n\nMin = 4 ms".to_owned(),
         },
+        WorkerEvent::ReportSamples(ReportSamples {
+            latencies_ms: vec![(4, 1)],
+            below: 2,
+            above: 3,
+        }),
         WorkerEvent::Error {
             message: "broker \"x\" not reachable".to_owned(),
             fault: None,

@@ -143,7 +143,7 @@ pub(crate) struct ClientsArgs {
     seed: u64,
 
     /// Distribute the clients over agent processes
-    #[arg(long, value_enum, conflicts_with = "published_report", help_heading = AGENTS)]
+    #[arg(long, value_enum, help_heading = AGENTS)]
     pub(crate) engine: Option<EngineArg>,
     /// Number of agents [default: as needed for the file descriptor limit]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1000),
