@@ -1,5 +1,6 @@
 //! Configuration of a gateway: `adapters.xml`, `gateway.toml`, command line and defaults.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,6 +108,9 @@ pub struct GatewayConfig {
     /// Host, with or without port, to which clients send all requests after the first of a session.
     /// Needed behind a load balancer without session affinity.
     pub control_link: Option<String>,
+    /// Names of fields found in records, by connection: for pages and tools, where a connection
+    /// takes any field.
+    pub example_fields: BTreeMap<String, Vec<String>>,
     /// Notes on the configuration files for the operator.
     pub notes: Vec<Note>,
 }
@@ -181,6 +185,8 @@ pub struct CliOverrides {
     pub kafka: ClientProperties,
     /// Text generated for `--topic` in place of a `gateway.toml`.
     pub generated: Option<String>,
+    /// Names of fields found in records, by connection.
+    pub example_fields: BTreeMap<String, Vec<String>>,
     /// `--kafka-reader`
     pub reader: Option<weir_kafka::ReaderChoice>,
 }
@@ -469,6 +475,7 @@ impl GatewayConfig {
             drain_timeout_ms: raw.drain_timeout_ms.unwrap_or(5_000),
             drain_spread_ms: raw.drain_spread_ms.unwrap_or(1_000),
             control_link: raw.control_link,
+            example_fields: overrides.example_fields.clone(),
             notes,
         };
         if config.connections.is_empty() {

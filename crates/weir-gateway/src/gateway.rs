@@ -26,7 +26,7 @@ use weir_tlcp::server::SessionConfig;
 
 use crate::adapter::{self, AdapterAccess, AdapterToken, ShardInboxes};
 use crate::admin::GatewayPages;
-use crate::admission::Admission;
+use crate::admission::{AdminPages, Admission};
 use crate::config::GatewayConfig;
 use crate::dashboard::{GatewayInfo, dashboard};
 use crate::error::{GatewayError, InvalidConfig};
@@ -118,13 +118,18 @@ impl Gateway {
             unavailable,
             identifies: is_adapter_alone(&config),
         });
+        let listener = listen_admin(config.admin.listen)?;
+        config.allowed_origins.add(AdminPages {
+            scheme: config.admin.scheme(),
+            port: listener.local_addr()?.port(),
+            hosts: config.admin.hosts.clone(),
+        });
         let shared = shard_context(&mut config, audit.clone(), (messages, access), peers);
         let shared = Arc::new(shared);
         let shards = make_shards(listeners, &shared)?;
         let inboxes: Vec<_> = shards.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // It was empty until now.
         let _ = shared.peers.set(inboxes.clone());
-        let listener = listen_admin(config.admin.listen)?;
         let export = config.otlp.take().map(Export::new);
         let metrics = shards.iter().map(|(.., metrics)| Arc::clone(metrics));
         let sources = MetricSources {
@@ -180,6 +185,7 @@ impl Gateway {
                 adapter_set: shared.set_id.clone(),
                 listen,
                 tls_listen,
+                example_fields: std::mem::take(&mut config.example_fields),
             },
             sources,
             sessions: SessionAdmin::new(Arc::clone(&shared), others),

@@ -67,15 +67,24 @@ function list() {
     }
     const row = put("tr", rows);
     put("td", row, "fields");
-    put("td", row, one.fields.join(", ") || "any");
+    put("td", row, [...one.fields, ...(one.is_any_field ? ["any other"] : [])].join(", "));
   }
   const names = state.facts.connections.filter((one) => one.enabled).map((one) => one.name);
   if (names.length > 0) find("connection").value = names.includes(chosen) ? chosen : names[0];
+  nameFields();
+}
+
+const chosenConnection = () => state.facts.connections.find((one) => one.name === find("connection").value);
+
+/** Names all fields of the connection, to be shortened; those that are not known are typed. */
+function nameFields() {
+  find("fields").value = (chosenConnection()?.fields || []).join(" ");
 }
 
 /** Puts the cursor where the first parameter's value belongs. */
 function fill(connection, item) {
   find("connection").value = connection;
+  nameFields();
   find("item").value = item;
   find("item").focus();
   const at = item.indexOf("=") + 1 || item.length;
@@ -147,7 +156,7 @@ function connect() {
   socket.onclose = () => {
     if (state.socket !== socket) return;
     state.socket = null;
-    if (!state.connected && !find("denied").textContent) find("denied").textContent = `No gateway answers at ${base}.`;
+    if (!state.connected && !find("denied").textContent) find("denied").textContent = `No gateway answers at ${base}, or it does not allow this page (allowed_origins).`;
     state.connected = false;
     showStatus("bad", "not connected");
   };
@@ -165,10 +174,11 @@ function unsubscribe(id) {
 }
 
 function add() {
-  const connection = state.facts.connections.find((one) => one.name === find("connection").value);
+  const connection = chosenConnection();
   const item = find("item").value.trim();
+  const fields = find("fields").value.trim().split(/[\s,]+/).filter(Boolean);
   find("denied").textContent = "";
-  if (!connection || !item) return;
+  if (!connection || !item || fields.length === 0) return;
   if (state.items.size >= ITEMS_MAX) {
     find("denied").textContent = `At most ${ITEMS_MAX} items at once.`;
     return;
@@ -177,7 +187,7 @@ function add() {
   const box = panel(find("values"), item);
   const time = put("p", box, "no update yet");
   const rows = table(box, ["Field", "Value"]);
-  const cells = connection.fields.map((field) => {
+  const cells = fields.map((field) => {
     const row = put("tr", rows);
     put("td", row, field);
     return put("td", row, "");
@@ -186,7 +196,7 @@ function add() {
   stop.type = "button";
   stop.setAttribute("aria-label", `Unsubscribe ${item}`);
   stop.addEventListener("click", () => unsubscribe(id));
-  const one = { box, time, cells, item, connection: connection.name, fields: connection.fields, mode: connection.mode };
+  const one = { box, time, cells, item, connection: connection.name, fields, mode: connection.mode };
   state.items.set(id, one);
   // Another name or password needs another session.
   const identity = `${find("user").value}\n${find("password").value}`;
@@ -232,6 +242,7 @@ find("token").addEventListener("submit", (event) => {
   find("secret").value = "";
   ask();
 });
+find("connection").addEventListener("change", nameFields);
 find("add").addEventListener("submit", (event) => {
   event.preventDefault();
   add();

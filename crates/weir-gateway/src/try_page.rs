@@ -3,6 +3,7 @@
 //! The list needs the admin token. Values come from the port for clients with the name and password
 //! that the visitor enters, so that the rules on items apply: the page has no rights of its own.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub(crate) struct TryPage {
     pub(crate) listen: SocketAddr,
     /// Equal to `listen` if there is TLS only.
     pub(crate) tls_listen: Option<SocketAddr>,
+    /// Names of fields found in records, by connection.
+    pub(crate) example_fields: BTreeMap<String, Vec<String>>,
 }
 
 impl TryPage {
@@ -60,7 +63,7 @@ impl TryPage {
 
     /// Returns what can be subscribed.
     pub(crate) fn items(&self, connections: &[Arc<KafkaConnection>]) -> Response {
-        let connections: Vec<_> = connections.iter().map(|one| row(one)).collect();
+        let connections: Vec<_> = connections.iter().map(|one| self.row(one)).collect();
         let facts = json!({
             "adapter_set": self.adapter_set,
             "port": self.plain_port(),
@@ -69,24 +72,31 @@ impl TryPage {
         });
         json_page(facts.to_string())
     }
-}
 
-fn row(connection: &KafkaConnection) -> Value {
-    let mapping = &connection.config.mapping;
-    let mut items: Vec<_> = mapping
-        .item_shapes()
-        .map(|(prefix, keys)| json!({ "prefix": prefix, "parameters": keys }))
-        .collect();
-    items.dedup();
-    json!({
-        "name": connection.config.name,
-        "enabled": connection.config.enabled,
-        "ready": connection.state.ready(),
-        "topics": mapping.topics().collect::<Vec<_>>(),
-        "items": items,
-        "fields": mapping.fields().collect::<Vec<_>>(),
-        "mode": only_mode(connection).unwrap_or(Mode::Merge).as_str(),
-    })
+    fn row(&self, connection: &KafkaConnection) -> Value {
+        let mapping = &connection.config.mapping;
+        let name = &connection.config.name;
+        let mut fields: Vec<&str> = mapping.fields().collect();
+        if mapping.wildcard().is_some() {
+            let examples = self.example_fields.get(name).into_iter().flatten();
+            fields.extend(examples.map(String::as_str));
+        }
+        let mut items: Vec<_> = mapping
+            .item_shapes()
+            .map(|(prefix, keys)| json!({ "prefix": prefix, "parameters": keys }))
+            .collect();
+        items.dedup();
+        json!({
+            "name": name,
+            "enabled": connection.config.enabled,
+            "ready": connection.state.ready(),
+            "topics": mapping.topics().collect::<Vec<_>>(),
+            "items": items,
+            "fields": fields,
+            "is_any_field": mapping.wildcard().is_some(),
+            "mode": only_mode(connection).unwrap_or(Mode::Merge).as_str(),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +108,7 @@ mod tests {
             adapter_set: "Set".to_owned(),
             listen: listen.parse().unwrap(),
             tls_listen: tls.map(|address| address.parse().unwrap()),
+            example_fields: BTreeMap::new(),
         }
     }
 

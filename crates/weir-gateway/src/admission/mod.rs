@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 use self::addresses::{AddressEntry, AddressTable};
 pub use self::limit::PerAddress;
 pub(crate) use self::limit::{AdmissionId, AdmissionLimit};
-pub(crate) use self::origin::Origins;
+pub(crate) use self::origin::{AdminPages, Origins};
 pub(crate) use self::subscription_usage::SubscriptionUsage;
 use self::subscription_usage::TotalSubscriptionUsage;
 use crate::limits::GatewayLimits;

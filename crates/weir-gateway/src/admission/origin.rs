@@ -27,6 +27,17 @@ pub(crate) enum OriginPattern {
     Exact(String),
     /// `https://*.example.com`: the text before and after the asterisk.
     Below(String, String),
+    /// The pages of the admin port.
+    Admin(AdminPages),
+}
+
+/// Origin of the pages of the admin port: on the host of the request, by its address, as localhost
+/// or by a name of `admin.hosts`. Other names could be those of a page that leads here by DNS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AdminPages {
+    pub(crate) scheme: &'static str,
+    pub(crate) port: u16,
+    pub(crate) hosts: Vec<String>,
 }
 
 impl TryFrom<Vec<String>> for Origins {
@@ -46,6 +57,13 @@ impl TryFrom<Vec<String>> for Origins {
 }
 
 impl Origins {
+    /// Lets the pages of the admin port connect, where only listed pages may.
+    pub(crate) fn add(&mut self, pages: AdminPages) {
+        if let Self::Listed(patterns) = self {
+            patterns.push(OriginPattern::Admin(pages));
+        }
+    }
+
     /// Returns `true` if a page of this origin may connect to `host`, the `Host` header of its
     /// request. Browsers write origins in lower case and without the default port.
     pub(crate) fn allow(&self, origin: &str, host: Option<&str>) -> bool {
@@ -56,6 +74,7 @@ impl Origins {
         };
         let fits = |pattern: &OriginPattern| match pattern {
             OriginPattern::Exact(exact) => origin.eq_ignore_ascii_case(exact),
+            OriginPattern::Admin(pages) => host.is_some_and(|host| pages.serve(origin, host)),
             OriginPattern::Below(before, after) => {
                 let origin = origin.to_ascii_lowercase();
                 let rest = origin.strip_prefix(before.as_str());
@@ -64,6 +83,30 @@ impl Origins {
             }
         };
         patterns.iter().any(fits)
+    }
+}
+
+impl AdminPages {
+    fn serve(&self, origin: &str, host: &str) -> bool {
+        let Some((scheme, rest)) = origin.split_once("://") else {
+            return false;
+        };
+        let Some(name) = host_of(rest) else {
+            return false;
+        };
+        // Browsers leave out the default port.
+        let is_default =
+            (self.scheme, self.port) == ("http", 80) || (self.scheme, self.port) == ("https", 443);
+        let port = match is_default {
+            true => String::new(),
+            false => format!(":{}", self.port),
+        };
+        let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+        let is_known = |known: &str| name.eq_ignore_ascii_case(known);
+        let is_own = address.is_ok()
+            || is_known("localhost")
+            || self.hosts.iter().any(|known| is_known(known));
+        scheme == self.scheme && rest[name.len()..] == port && is_own && is_same_host(origin, host)
     }
 }
 
@@ -134,6 +177,44 @@ fn is_host(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_of_the_admin_port_are_allowed_on_its_host_only() {
+        let mut listed = origins(&["null"]);
+        listed.add(AdminPages {
+            scheme: "http",
+            port: 8090,
+            hosts: vec!["gw.example".to_owned()],
+        });
+        for (origin, host, is_allowed) in [
+            ("null", "127.0.0.1:8080", true),
+            ("http://127.0.0.1:8090", "127.0.0.1:8080", true),
+            ("http://localhost:8090", "127.0.0.1:8080", true),
+            ("http://10.0.0.5:8090", "10.0.0.5:8080", true),
+            ("http://[fd00::5]:8090", "[fd00::5]:8080", true),
+            ("http://gw.example:8090", "gw.example:8080", true),
+            // Another machine, port, scheme, or a name that leads here.
+            ("http://10.0.0.6:8090", "10.0.0.5:8080", false),
+            ("http://127.0.0.1:8000", "127.0.0.1:8080", false),
+            ("http://127.0.0.1", "127.0.0.1:8080", false),
+            ("https://127.0.0.1:8090", "127.0.0.1:8080", false),
+            ("http://evil.example:8090", "evil.example:8080", false),
+        ] {
+            assert_eq!(
+                listed.allow(origin, Some(host)),
+                is_allowed,
+                "{origin} {host}"
+            );
+        }
+        let mut any = origins(&["https://*.example.com"]);
+        any.add(AdminPages {
+            scheme: "https",
+            port: 443,
+            hosts: Vec::new(),
+        });
+        assert!(any.allow("https://127.0.0.1", Some("127.0.0.1:8443")));
+        assert!(!any.allow("https://127.0.0.1", None));
+    }
 
     fn origins(written: &[&str]) -> Origins {
         let written: Vec<_> = written.iter().map(|one| (*one).to_owned()).collect();

@@ -140,10 +140,7 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
         event_loops: args.event_loops,
         ..CliOverrides::default()
     };
-    let overrides = CliOverrides {
-        generated: quick_start(args)?,
-        ..overrides
-    };
+    let overrides = quick_start(args, overrides)?;
     let config = load(&args.files, &overrides)?;
     for note in &config.notes {
         match note.severity {
@@ -169,10 +166,10 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
     server::run(gateway, &signals, args.ready_file.as_deref())
 }
 
-/// Returns the configuration of `--topic`, and logs what the records have in common.
-fn quick_start(args: &GatewayRunArgs) -> Result<Option<String>, Failure> {
+/// Adds the configuration of `--topic`, and logs what the records have in common.
+fn quick_start(args: &GatewayRunArgs, overrides: CliOverrides) -> Result<CliOverrides, Failure> {
     if args.topics.is_empty() {
-        return Ok(None);
+        return Ok(overrides);
     }
     let kafka = args.files.kafka_at(args.bootstrap.clone());
     let samples = sampling::sample(&kafka, &args.topics)?;
@@ -182,7 +179,11 @@ fn quick_start(args: &GatewayRunArgs) -> Result<Option<String>, Failure> {
         tracing::info!("to see values: {command}");
     }
     let connections = sampling::connections(&samples, &kafka.servers());
-    Ok(Some(format!("{QUICK_START_HEAD}{connections}")))
+    Ok(CliOverrides {
+        generated: Some(format!("{QUICK_START_HEAD}{connections}")),
+        example_fields: sampling::example_fields(&samples),
+        ..overrides
+    })
 }
 
 /// Settings of `--topic`: no other machine can connect until --listen is given, since there is no

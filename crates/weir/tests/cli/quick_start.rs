@@ -95,7 +95,7 @@ fn topic_without_a_file_is_delivered_with_its_last_records() {
     let dir = tempfile::tempdir().unwrap();
     let options = ["--bootstrap", &broker(), "--topic", "quick.json"];
     let (_gateway, url, admin) = gateway_and_admin(dir.path(), &options);
-    // Without names, all fields are shown.
+    // Without names, all fields of the sample are shown.
     let of_a = ["quick_json-[key=a]", "--count", "1", "--json"];
     let found = updates(&tail(&url, &[&of_a[..], &["--admin", &admin]].concat()));
     assert_eq!(found[0]["values"].to_string(), r#"{"more":null,"n":"3"}"#);

@@ -261,7 +261,9 @@ pub(crate) fn dashboard(case: &Case<'_>) -> Result<()> {
 pub(crate) fn try_page(case: &Case<'_>) -> Result<()> {
     let file = case.dir().join("adapters.xml");
     fs::write(&file, case.adapters()?)?;
-    let gateway = case.gateway_of(&file, any_port(), "")?;
+    // The page needs no origin of its own in the list.
+    let origins = "allowed_origins = [\"null\"]\n";
+    let gateway = case.gateway_of(&file, any_port(), origins)?;
     let site = format!("http://{}/", gateway.admin());
     let page = Page::open(case, &format!("{site}try"))?;
     page.until("document.getElementById('listed').textContent", |text| {
@@ -275,6 +277,7 @@ pub(crate) fn try_page(case: &Case<'_>) -> Result<()> {
     );
     page.evaluate(&choose)?;
     type_into(&page, "#item", &raw.items[0])?;
+    type_into(&page, "#fields", &raw.fields.join(", "))?;
     page.press("Enter")?;
     page.until_is("document.getElementById('status').textContent", "connected")?;
     let shown = "document.getElementById('values').textContent";

@@ -1,5 +1,6 @@
 //! Samples topics and writes a configuration that fits their records.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -60,15 +61,27 @@ fn check(sample: TopicSample) -> Result<TopicSample, Failure> {
 /// Returns the connections of the topics for `gateway.toml`. The first is the default of clients,
 /// others have the names of their topics.
 pub(super) fn connections(samples: &[TopicSample], servers: &str) -> String {
-    let sections = samples.iter().enumerate().map(|(index, sample)| {
-        let name = if index == 0 {
-            "DEFAULT"
-        } else {
-            sample.topic()
-        };
-        sample.connection(name, servers)
-    });
+    let sections = samples
+        .iter()
+        .enumerate()
+        .map(|(index, sample)| sample.connection(connection_name(index, sample), servers));
     sections.collect::<Vec<_>>().join("\n")
+}
+
+fn connection_name(index: usize, sample: &TopicSample) -> &str {
+    match index {
+        0 => "DEFAULT",
+        _ => sample.topic(),
+    }
+}
+
+/// Returns the names of the fields of each connection.
+pub(super) fn example_fields(samples: &[TopicSample]) -> BTreeMap<String, Vec<String>> {
+    let each = samples.iter().enumerate().map(|(index, sample)| {
+        let fields = sample.field_names().into_iter().map(str::to_owned);
+        (connection_name(index, sample).to_owned(), fields.collect())
+    });
+    each.collect()
 }
 
 /// Returns one sentence about a sample.

@@ -49,7 +49,7 @@ pub(super) fn fields(admin: &str, adapter: Option<&str>, timeout: Duration) -> R
         .collect();
     ensure!(
         !fields.is_empty(),
-        "connection \"{wanted}\" has any field: {remedy}"
+        "connection \"{wanted}\" takes any field: {remedy}"
     );
     Ok(fields)
 }
