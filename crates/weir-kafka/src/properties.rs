@@ -11,6 +11,8 @@ use weir_security::{
     BearerToken, KafkaSettings, SaslSettings, Security, SettingsError, TokenError,
 };
 
+use crate::refusals::unreachable_in;
+
 /// A property that the user cannot set, because guarantees of the client depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("property \"{key}\" = \"{value}\" cannot be set: the client sets it itself; remove it")]
@@ -101,8 +103,13 @@ pub(crate) fn oauth_token(security: &Security) -> Result<OAuthToken, Box<dyn std
 }
 
 /// Logs a line of librdkafka. Its error level becomes a warning, because an unavailable broker does
-/// not require an operator.
+/// not require an operator. Of a broker without a connection, the client's owner says more.
 pub(crate) fn log_line(level: RDKafkaLogLevel, facility: &str, message: &str) {
+    // A broker that has just started assigns no ids for producers yet.
+    let is_passing = facility == "GETPID" && message.contains("retrying");
+    if is_passing || unreachable_in(facility, message).is_some() {
+        return tracing::debug!(target: "librdkafka", facility, "{message}");
+    }
     match level {
         RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical => {
             tracing::error!(target: "librdkafka", facility, "{message}");

@@ -17,6 +17,8 @@ pub(crate) struct Refusals {
     latest: Mutex<Option<ConnectError>>,
     /// Connection that the broker closed as if it expected another security protocol.
     hint: Mutex<Option<ConnectError>>,
+    /// Broker to which no connection was possible, and why.
+    unreachable: Mutex<Option<ConnectError>>,
     /// Latest failure of the program that gets Kerberos tickets.
     kinit: Mutex<Option<(Instant, &'static str)>>,
 }
@@ -32,6 +34,7 @@ impl Refusals {
                 .map_or("no mechanism", mechanism),
             latest: Mutex::default(),
             hint: Mutex::default(),
+            unreachable: Mutex::default(),
             kinit: Mutex::default(),
         }
     }
@@ -48,6 +51,10 @@ impl Refusals {
     pub(crate) fn note_log(&self, facility: &str, message: &str) -> Option<ConnectError> {
         if facility == "SASLREFRESH" && message.contains("refresh failed") {
             *lock(&self.kinit) = Some((Instant::now(), kinit_failure(message)));
+        }
+        if let Some(unreachable) = unreachable_in(facility, message) {
+            *lock(&self.unreachable) = Some(unreachable);
+            return None;
         }
         let mut hints = HINTS.iter().chain([&FIRST_REQUEST]);
         let mut is_hint = || hints.any(|hint| message.contains(hint));
@@ -80,9 +87,15 @@ impl Refusals {
         lock(&self.latest).clone()
     }
 
-    /// Returns the latest refusal or, after a timeout, the likely one.
+    /// Returns the latest refusal or, after a timeout, the likely one, or why no broker responds.
     pub(crate) fn likely(&self) -> Option<ConnectError> {
-        self.latest().or_else(|| lock(&self.hint).clone())
+        let latest = self.latest().or_else(|| lock(&self.hint).clone());
+        latest.or_else(|| self.unreachable())
+    }
+
+    /// Returns why no connection was possible, the last time that one was not.
+    pub(crate) fn unreachable(&self) -> Option<ConnectError> {
+        lock(&self.unreachable).clone()
     }
 
     fn classify(&self, code: RDKafkaErrorCode, reason: &str) -> Option<ConnectError> {
@@ -112,6 +125,32 @@ impl Refusals {
 
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the broker and the reason of a log line about a connection that was not possible.
+pub(crate) fn unreachable_in(facility: &str, message: &str) -> Option<ConnectError> {
+    if facility != "FAIL" {
+        return None;
+    }
+    let text = message.split_once("]: ").map_or(message, |it| it.1);
+    let (broker, text) = split_broker(text);
+    let reason = match text.strip_prefix("Connect to ") {
+        Some(rest) => rest.split_once(" failed: ")?.1,
+        None => {
+            text.strip_prefix("Failed to resolve '")?
+                .split_once("': ")?
+                .1
+        }
+    };
+    let reason = match reason {
+        "Connection refused" => "connection refused".to_owned(),
+        "Name or service not known" => "host name not found".to_owned(),
+        other => other.to_lowercase(),
+    };
+    Some(ConnectError::Unreachable {
+        broker: broker?.to_owned(),
+        reason,
+    })
 }
 
 /// Returns the reason why kinit failed, from a line that ends with its exit code.
@@ -204,6 +243,28 @@ mod tests {
             refusal(RDKafkaErrorCode::AllBrokersDown, "1/1 brokers are down"),
             None
         );
+    }
+
+    #[test]
+    fn log_lines_about_unreachable_brokers_are_in_plain_words() {
+        let words = |text: &str| {
+            let refusals = Refusals::new(&KafkaSettings::plaintext("a:1"));
+            assert_eq!(refusals.note_log("FAIL", text), None);
+            assert_eq!(refusals.likely(), refusals.unreachable());
+            refusals.unreachable().map(|error| error.to_string())
+        };
+        let refused = "[thrd:localhost:1/bootstrap]: localhost:1/bootstrap: Connect to \
+                       ipv4#127.0.0.1:1 failed: Connection refused (after 0ms in state CONNECT, 1 \
+                       identical error(s) suppressed)";
+        let expected = "no broker responds at localhost:1 (connection refused)";
+        assert_eq!(words(refused).as_deref(), Some(expected));
+        let unknown = "[thrd:sasl_ssl://no.invalid:9092/bootstrap]: \
+                       sasl_ssl://no.invalid:9092/bootstrap: Failed to resolve 'no.invalid:9092': \
+                       Name or service not known (after 1ms in state CONNECT)";
+        let expected = "no broker responds at no.invalid:9092 (host name not found)";
+        assert_eq!(words(unknown).as_deref(), Some(expected));
+        let other = "[thrd:a:1/1]: a:1/1: Receive failed: broken (after 1ms in state UP)";
+        assert_eq!(words(other), None);
     }
 
     #[test]

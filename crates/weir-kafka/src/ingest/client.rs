@@ -30,6 +30,9 @@ impl ClientContext for IngestContext {
         if let Some(hint) = self.refusals.note_log(facility, message) {
             self.shared.note_hint(hint);
         }
+        if let Some(unreachable) = self.refusals.unreachable() {
+            self.shared.note_unreachable(unreachable);
+        }
         properties::log_line(level, facility, message);
     }
 

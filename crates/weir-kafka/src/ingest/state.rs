@@ -28,6 +28,13 @@ pub(super) struct IngestState {
     tls_failed: AtomicBool,
 }
 
+/// Words of librdkafka's errors about missing connections.
+const NO_CONNECTION: [&str; 3] = [
+    "AllBrokersDown",
+    "BrokerTransportFailure",
+    "(Local: Host resolution failure)",
+];
+
 #[derive(Default)]
 struct Inner {
     topics: Vec<TopicState>,
@@ -39,6 +46,8 @@ struct Inner {
     probe_now: bool,
     errors: u64,
     last_error: Option<String>,
+    /// Why librdkafka had no connection to a broker.
+    unreachable: Option<ConnectError>,
     /// Refusal since the latest response of a broker.
     refused: Option<ConnectError>,
     /// A broker has responded since the start.
@@ -172,7 +181,15 @@ impl IngestState {
     pub(super) fn note_error(&self, text: String) {
         let mut inner = self.lock();
         inner.errors += 1;
+        let is_vague = NO_CONNECTION.iter().any(|words| text.contains(words));
+        let known = inner.unreachable.as_ref().filter(|_| is_vague);
+        let text = known.map_or(text, ToString::to_string);
         inner.last_error = Some(text);
+    }
+
+    /// Notes why librdkafka had no connection to a broker; its errors do not say it.
+    pub(super) fn note_unreachable(&self, error: ConnectError) {
+        self.lock().unreachable = Some(error);
     }
 
     /// Notes a failed login or rejected certificate. Until a broker responds, it is the reason why
