@@ -14,7 +14,10 @@ follow({
   socket,
   items: keys.map((key) => `ltest-[key=${key}]`),
   fields: ["partition", "offset", "value"],
-  onStatus: (status, detail = "") => console.error(status, detail),
+  onStatus: (status, detail = "") => {
+    const isAbsent = status === "waiting" && detail === "fetch failed";
+    console.error(isAbsent ? `no gateway answers at ${url}, trying again` : `${status} ${detail}`);
+  },
   onValues: (item, { partition, offset, value }) => {
     console.log(`${item}  ${partition}/${offset}  ${(value ?? "(null)").slice(0, 60)}`);
   },

@@ -44,6 +44,8 @@ def main():
             if error.code in REFUSALS:
                 sys.exit(f"refused: {reason}")
             print(f"waiting: {reason}", file=sys.stderr)
+        except urllib.error.URLError:
+            print(f"no gateway answers at {server}, trying again", file=sys.stderr)
         except OSError as error:
             print(f"waiting: {error}", file=sys.stderr)
         time.sleep(2)

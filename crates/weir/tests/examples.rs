@@ -65,13 +65,22 @@ fn programs() -> [Command; 3] {
     [in_node, in_python, in_java]
 }
 
+/// Returns the programs that need no SDK, without arguments.
+fn programs_of_events() -> [Command; 2] {
+    let mut in_node = Command::new("node");
+    in_node.arg(examples().join("events/live.mjs"));
+    let mut in_python = Command::new("python3");
+    in_python.arg("-u").arg(examples().join("events/live.py"));
+    [in_node, in_python]
+}
+
 #[test]
 fn programs_without_a_gateway_name_its_address() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let expected = format!("no gateway answers at {server}, trying again");
-    for mut command in programs() {
+    for mut command in programs().into_iter().chain(programs_of_events()) {
         let mut child = Process::spawn(command.arg(&server).stderr(Stdio::piped()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let found = lines
