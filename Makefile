@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help bootstrap build deb demo test test-kerberos test-otlp test-keycloak test-rules \
   test-churn test-proxy-ecosystem test-tutorial test-adapter-faults attack lint bench soak fuzz \
-  clean docs
+  clean docs pictures
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -36,6 +36,9 @@ test: ## run all tests: unit, property, end-to-end with a real broker, client SD
 
 docs: bootstrap ## build the documentation as a searchable site, target/docs-site
 	@scripts/docs
+
+pictures: build ## make the pictures of the documentation, docs/pictures (two minutes)
+	@scripts/pictures $(WEIR)
 
 test-kerberos: ## build with Kerberos (feature gssapi) and test it against a KDC of its own
 	@scripts/test-kerberos
