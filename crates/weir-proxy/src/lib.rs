@@ -7,6 +7,7 @@ mod access;
 mod address_cache;
 mod admin;
 mod api_counters;
+mod broker_login;
 mod broker_registry;
 mod certificates;
 mod cluster_id;
@@ -24,6 +25,7 @@ mod proxy;
 mod reload;
 mod request_traces;
 mod resolve;
+mod secret_file;
 mod versions;
 mod virtual_cluster;
 #[cfg(not(fuzzing))]

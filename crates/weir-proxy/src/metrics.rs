@@ -71,6 +71,7 @@ impl Collector for MetricSources {
             }
         }
         self.encode_logins(&mut encoder)?;
+        self.encode_broker_logins(&mut encoder)?;
         self.reloads.encode(encoder)
     }
 }
@@ -110,6 +111,32 @@ impl MetricSources {
         for (cluster, logins) in &logins {
             let labels = [("cluster", cluster.as_str())];
             ConstCounter::new(logins.expired()).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the proxy's logins at brokers, if it has credentials.
+    fn encode_broker_logins(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let generation = self.current.get();
+        let clusters = generation.clusters.iter();
+        let mut identities = clusters
+            .filter_map(|one| Some((&one.config.name, one.config.broker_identity.as_ref()?)))
+            .peekable();
+        if identities.peek().is_none() {
+            return Ok(());
+        }
+        let name = "weir_proxy_upstream_logins";
+        let help = "Logins of the proxy at brokers.";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (cluster, identity) in identities {
+            for (outcome, count) in identity.counts() {
+                let labels = [
+                    ("cluster", cluster.as_str()),
+                    ("mode", identity.mode.as_str()),
+                    ("outcome", outcome.as_str()),
+                ];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use weir_net::tls::ClientTls;
 use weir_wire::io_reason::io_reason;
 
 use crate::address_cache::AddressCache;
+use crate::broker_login::{Credential, LoginStep, StepOutcome};
 use crate::config::{ClusterConfig, HostPort};
 use crate::data::CurrentGeneration;
 use crate::resolve::resolve;
@@ -124,8 +125,17 @@ impl HealthProbe {
     }
 
     fn probe_broker(&self, host: &HostPort) -> io::Result<()> {
-        let mut stream = connect(host, &self.cluster.config)?;
+        let config = &self.cluster.config;
+        let credential = config
+            .broker_identity
+            .as_ref()
+            .and_then(|one| one.of_probe());
+        let own = credential.as_ref().and_then(|one| one.tls.as_ref());
+        let mut stream = connect(host, config, own)?;
         exchange(&mut stream, API_VERSIONS, 0, &[])?;
+        if let Some(credential) = credential {
+            log_in(&mut stream, credential, host)?;
+        }
         if self.needs_authentication.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -170,7 +180,11 @@ trait ReadWrite: Read + Write {}
 
 impl<T: Read + Write> ReadWrite for T {}
 
-fn connect(host: &HostPort, config: &ClusterConfig) -> io::Result<Box<dyn ReadWrite>> {
+fn connect(
+    host: &HostPort,
+    config: &ClusterConfig,
+    own_tls: Option<&ClientTls>,
+) -> io::Result<Box<dyn ReadWrite>> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "host name not found");
     for address in resolve(host) {
         let mut stream = match TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
@@ -186,7 +200,7 @@ fn connect(host: &HostPort, config: &ClusterConfig) -> io::Result<Box<dyn ReadWr
         if config.sends_proxy_header {
             stream.write_all(&ProxyHeader::default().to_version_2())?;
         }
-        let Some(tls) = &config.upstream_tls else {
+        let Some(tls) = own_tls.or(config.upstream_tls.as_ref()) else {
             return Ok(Box::new(stream));
         };
         let name = ClientTls::server_name(&host.to_string()).map_err(io::Error::other)?;
@@ -194,6 +208,24 @@ fn connect(host: &HostPort, config: &ClusterConfig) -> io::Result<Box<dyn ReadWr
         return Ok(Box::new(rustls::StreamOwned::new(tls, stream)));
     }
     Err(failed)
+}
+
+/// Logs in with the proxy's own credential.
+fn log_in(
+    stream: &mut dyn ReadWrite,
+    credential: Arc<Credential>,
+    host: &HostPort,
+) -> io::Result<()> {
+    let mut step = LoginStep::Begin(credential, Arc::clone(&host.host));
+    loop {
+        step = match step.run() {
+            StepOutcome::Send(dialogue, frame) => {
+                LoginStep::Continue(dialogue, exchange_frame(stream, &frame)?)
+            }
+            StepOutcome::Complete(_) => return Ok(()),
+            StepOutcome::Failed(error) => return Err(io::Error::other(error)),
+        };
+    }
 }
 
 /// Sends one request and reads its response, including the size prefix.
@@ -214,7 +246,11 @@ fn exchange(
         body,
     ]
     .concat();
-    stream.write_all(&request)?;
+    exchange_frame(stream, &request)
+}
+
+fn exchange_frame(stream: &mut dyn ReadWrite, request: &[u8]) -> io::Result<Vec<u8>> {
+    stream.write_all(request)?;
     stream.flush()?;
     let mut response = vec![0; wire::SIZE_BYTES];
     stream.read_exact(&mut response)?;

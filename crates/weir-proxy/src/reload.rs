@@ -154,7 +154,7 @@ impl OpenedClusters {
 
     pub(crate) fn have_logins(&self) -> bool {
         let mut clusters = self.clusters.iter();
-        clusters.any(|(cluster, _)| cluster.config.logins.is_some())
+        clusters.any(|(cluster, _)| cluster.config.has_login_threads())
     }
 
     /// Lets the new clusters trace requests.

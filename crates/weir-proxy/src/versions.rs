@@ -12,6 +12,7 @@ pub(crate) const FETCH: i16 = 1;
 pub(crate) const METADATA: i16 = 3;
 pub(crate) const FIND_COORDINATOR: i16 = 10;
 pub(crate) const SASL_HANDSHAKE: i16 = 17;
+pub(crate) const SASL_AUTHENTICATE: i16 = 36;
 /// ApiVersions, the first request of most connections.
 pub(crate) const API_VERSIONS: i16 = 18;
 pub(crate) const DESCRIBE_QUORUM: i16 = 55;

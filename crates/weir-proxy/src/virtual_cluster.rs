@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use crate::api_counters::ClusterApis;
+use crate::broker_login::IdentityMode;
 use crate::broker_registry::BrokerRegistry;
 use crate::cluster_id::ClusterId;
 use crate::config::ClusterConfig;
@@ -101,11 +102,16 @@ impl VirtualCluster {
 
     /// Returns `true` if a connection of `old`, an earlier generation, can continue: its brokers
     /// are the same, all API versions that its client may have chosen are still offered, and
-    /// clients log in at the same place.
+    /// clients and proxy log in at the same places.
     pub(crate) fn continues(&self, old: &Self) -> bool {
         !old.is_moved_by(&self.config)
             && self.supported.covers(&old.supported)
             && self.config.logins.is_some() == old.config.logins.is_some()
+            && self.broker_mode() == old.broker_mode()
+    }
+
+    fn broker_mode(&self) -> Option<IdentityMode> {
+        self.config.broker_identity.as_ref().map(|one| one.mode)
     }
 
     /// Returns `true` if the cluster is ready, and the text of the readiness page: the state, the

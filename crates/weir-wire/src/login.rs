@@ -18,8 +18,8 @@ pub const HANDSHAKE_VERSION: i16 = 1;
 pub const AUTHENTICATE_VERSION_MAX: i16 = 2;
 /// Versions from this one on are flexible, and so are their headers.
 const FLEXIBLE_VERSION: i16 = 2;
-/// First version whose responses contain the lifetime of the session.
-const LIFETIME_VERSION: i16 = 1;
+/// First version of SaslAuthenticate whose responses contain the lifetime of the session.
+pub const LIFETIME_VERSION: i16 = 1;
 
 /// Part of an ApiVersions response that a login needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

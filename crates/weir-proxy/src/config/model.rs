@@ -16,8 +16,9 @@ use super::origin::ConfigOrigin;
 use super::proxy_protocol::ProxyProtocol;
 use super::server_names::ServerNames;
 use crate::access::AccessRules;
+use crate::broker_login::BrokerIdentity;
 use crate::login::ClusterLogins;
-use crate::versions::{SupportedVersions, is_of_broker_logins};
+use crate::versions::{SASL_AUTHENTICATE, SASL_HANDSHAKE, SupportedVersions, is_of_broker_logins};
 use weir_filters::{FilterChain, FilterLimits};
 
 /// A checked configuration.
@@ -84,6 +85,8 @@ pub struct ClusterConfig {
     pub(crate) filters: Arc<FilterChain>,
     /// Logins of clients at the proxy.
     pub(crate) logins: Option<Arc<ClusterLogins>>,
+    /// Identity of the proxy at the brokers; `None`: that of the client passes.
+    pub(crate) broker_identity: Option<Arc<BrokerIdentity>>,
     /// Access rules; `None` if the brokers alone decide.
     pub(crate) access: Option<Arc<AccessRules>>,
     /// TLS with clients.
@@ -121,8 +124,14 @@ impl ClusterConfig {
         let limit = |key| {
             let by_filters = self.filters.version_max(key);
             let by_rules = self.access.as_ref().map(|_| AccessRules::version_max(key));
-            let has_logins = self.logins.is_some();
-            let by_logins = (has_logins && is_of_broker_logins(key)).then_some(-1);
+            let (has_logins, has_identity) =
+                (self.logins.is_some(), self.broker_identity.is_some());
+            let is_hidden = match key {
+                // The proxy's own login is the only one on its connection.
+                SASL_HANDSHAKE | SASL_AUTHENTICATE => has_identity && !has_logins,
+                _ => (has_identity || has_logins) && is_of_broker_logins(key),
+            };
+            let by_logins = is_hidden.then_some(-1);
             by_filters
                 .into_iter()
                 .chain(by_rules)
@@ -160,6 +169,16 @@ impl ClusterConfig {
     /// Returns mechanisms and number of users if clients log in at the proxy.
     pub fn describe_logins(&self) -> Option<String> {
         self.logins.as_ref().map(|logins| logins.describe())
+    }
+
+    /// Returns mode and number of credentials if the proxy logs in at the brokers.
+    pub fn describe_broker_identity(&self) -> Option<String> {
+        self.broker_identity.as_ref().map(|one| one.describe())
+    }
+
+    /// Returns `true` if connections need login threads.
+    pub(crate) fn has_login_threads(&self) -> bool {
+        self.logins.is_some() || self.broker_identity.is_some()
     }
 
     /// Takes over the names of topics by id from an earlier configuration of the same brokers.

@@ -19,6 +19,7 @@ use super::server_names::{RawServerNames, conflict_of_names};
 use super::tls::UpstreamTls;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::access::AccessConfig;
+use crate::broker_login::RawBrokerIdentity;
 use crate::error::ProxyError;
 use crate::login::RawIdentity;
 use weir_filters::{FilterChain, FilterConfig};
@@ -90,6 +91,8 @@ struct RawCluster {
     filter: Vec<FilterConfig>,
     /// Logins of clients at the proxy.
     identity: Option<RawIdentity>,
+    /// Identity of the proxy at the brokers; without this table, that of the client passes.
+    broker_identity: Option<RawBrokerIdentity>,
     /// Access rules; without this table, the brokers alone decide.
     access: Option<AccessConfig>,
     /// Connections that begin with a PROXY header.
@@ -312,9 +315,10 @@ fn check_cluster(
     let tls = tls
         .transpose()
         .map_err(|error| unusable("tls", error.to_string()))?;
-    let upstream_tls = raw
-        .upstream_tls
-        .map(|tls| TlsFiles::client(table("upstream_tls"), tls.within(source.directory)));
+    let upstream_files = raw.upstream_tls.map(|tls| tls.within(source.directory));
+    let upstream_tls = upstream_files
+        .clone()
+        .map(|files| TlsFiles::client(table("upstream_tls"), files));
     let upstream_tls = upstream_tls.transpose();
     let upstream_tls = upstream_tls.map_err(|error| unusable("upstream_tls", error.to_string()))?;
     let logins = raw
@@ -322,6 +326,16 @@ fn check_cluster(
         .map(|identity| identity.open(tls.is_some(), source.directory));
     let logins = logins.transpose();
     let logins = logins.map_err(|error| unusable("identity", error.to_string()))?;
+    let has_principals = logins.is_some();
+    let server = upstream
+        .first()
+        .map(HostPort::to_string)
+        .unwrap_or_default();
+    let identity = raw
+        .broker_identity
+        .map(|raw| raw.open(has_principals, upstream_files, &server, source.directory));
+    let identity = identity.transpose();
+    let identity = identity.map_err(|error| unusable("broker_identity", error.to_string()))?;
     let (tls, files) = tls.unzip();
     let (upstream_tls, upstream_files) = upstream_tls.unzip();
     let files = files.into_iter().chain(upstream_files.flatten());
@@ -337,6 +351,7 @@ fn check_cluster(
         brokers,
         filters: Arc::new(filters),
         logins: logins.map(Arc::new),
+        broker_identity: identity.flatten().map(Arc::new),
         access: access.map(Arc::new),
         tls,
         upstream_tls,

@@ -102,7 +102,8 @@ impl LoopState {
             return Err(io::Error::other("no file descriptors left"));
         }
         self.core.register(&mut socket, pair.id.index() * 2 + 1)?;
-        let tls = match &pair.cluster.config.upstream_tls {
+        let own = pair.broker_session.as_ref().and_then(|one| one.tls());
+        let tls = match own.or(pair.cluster.config.upstream_tls.as_ref()) {
             None => None,
             Some(tls) => {
                 let authority = match host.contains(':') {

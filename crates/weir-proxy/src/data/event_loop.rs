@@ -18,6 +18,7 @@ use weir_net::{MailboxSender, limited};
 
 use super::admission::Admitted;
 use super::arrival;
+use super::broker_session::BrokerSession;
 use super::events::{ListenerKey, ListenerTarget, LoopEvent, LoopTimer, PairId};
 use super::generation::Generation;
 use super::iteration::{IterationLimits, READ_BYTES};
@@ -222,6 +223,15 @@ impl LoopHandler for ProxyLoop {
                     Err(reason) => self.close(id, &reason),
                 }
             }
+            LoopEvent::BrokerLogin(id, outcome) => {
+                let Some(pair) = self.pairs.get_mut(id) else {
+                    return;
+                };
+                match self.state.broker_login_stepped(pair, outcome) {
+                    Ok(()) => self.forward(id),
+                    Err(reason) => self.close(id, &reason),
+                }
+            }
             LoopEvent::List(max, reply) => {
                 let now_ms = self.state.now_ms();
                 let pairs = self.pairs.iter().take(max);
@@ -302,9 +312,12 @@ impl ProxyLoop {
         pair.in_flight.count_in(pair.cluster.apis.of_this_thread());
         let config = &pair.cluster.config;
         pair.login = config.logins.as_ref().map(|logins| {
-            let gate = LoginGate::new(Arc::clone(logins), &config.name, pair.peer);
+            let brokers = config.broker_identity.clone();
+            let gate = LoginGate::new(Arc::clone(logins), brokers, &config.name, pair.peer);
             Box::new(gate)
         });
+        let identity = config.broker_identity.as_ref();
+        pair.broker_session = identity.map(|one| Box::new(BrokerSession::new(one)));
         let since_ms = pair.since_ms;
         let until_ms = since_ms + self.state.generation.limits.handshake_timeout_ms;
         let login_ms = pair
@@ -436,6 +449,7 @@ impl LoopState {
             return Err(PairCloseReason::Closed);
         }
         let delayed_ms = self.check_delayed(pair)?.min(self.check_login(pair)?);
+        let delayed_ms = delayed_ms.min(self.check_broker_login(pair)?);
         let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(delayed_ms);
         let limits = &self.generation.limits;
         let mut until = |at_ms: u64, what: &'static str| {

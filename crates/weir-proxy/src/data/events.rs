@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_net::event_loop::ConnId;
 use weir_wire::WireError;
 
+use crate::broker_login::StepOutcome;
 use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
 use crate::wire::ProduceHeader;
@@ -54,6 +55,8 @@ pub(crate) enum LoopEvent {
     Filtered(Box<Finished>),
     /// The result of the check of a password.
     LoginChecked(PairId, bool),
+    /// The result of a step of a login at a broker.
+    BrokerLogin(PairId, StepOutcome),
     /// A broker of a cluster that has not responded to probes for the response timeout.
     Unresponsive(ClusterId, HostPort),
     /// A request for a list of at most this many connections.

@@ -29,6 +29,9 @@ impl LoopState {
         loop {
             // Again after each read: the end of a TLS handshake permits writing without an event
             // for the socket.
+            if pair.broker_session.is_some() {
+                self.begin_broker_login(pair)?;
+            }
             let mut moved = self.flush(pair)?;
             moved |= self.read_requests(pair, &mut budget)?;
             moved |= self.read_responses(pair, &mut budget)?;
@@ -137,6 +140,7 @@ impl LoopState {
             && pair.produce.has_memory()
             && !pair.in_flight.has_lookup()
             && !pair.login.as_ref().is_some_and(|gate| gate.pauses())
+            && !pair.broker_session.as_ref().is_some_and(|one| one.pauses())
     }
 
     fn read_requests(
@@ -193,6 +197,11 @@ impl LoopState {
             gate.set_now(self.core.now_ms());
         }
         pair.in_flight.begin_input();
+        let is_held = self.holds_requests(pair);
+        let requests_until = match is_held {
+            true => before,
+            false => self.requests_until,
+        };
         let cluster = &pair.cluster;
         let mut delayed = None;
         let mut context = RequestContext {
@@ -201,7 +210,7 @@ impl LoopState {
             in_flight: &mut pair.in_flight,
             software: &mut pair.software,
             requests: &mut pair.counted,
-            requests_until: self.requests_until,
+            requests_until,
             filtering: FilterStage {
                 filters: &cluster.config.filters,
                 buffers: &mut self.filter_buffers,
@@ -219,6 +228,9 @@ impl LoopState {
         let fed = pair.requests.feed(input, &mut context, &mut self.segments);
         self.counters.requests += pair.counted - before;
         fed?;
+        if is_held {
+            self.require_broker_login(pair);
+        }
         if pair.requests.is_mid_head() {
             self.watch_frame(pair);
         }
@@ -261,6 +273,10 @@ impl LoopState {
         pair: &mut ConnectionPair,
         budget: &mut u32,
     ) -> Result<bool, PairCloseReason> {
+        let session = pair.broker_session.as_ref();
+        if session.is_some_and(|session| session.takes_responses()) {
+            return self.read_broker_login(pair, budget);
+        }
         let waits = pair.fetch.delayed.is_some() || !pair.fetch.has_memory();
         if !pair.has_sent_all() || waits {
             return Ok(false);

@@ -96,9 +96,12 @@ impl Generation {
         named.filter(move |(_, names)| names.listen == address)
     }
 
-    /// Reads files of users again that have changed, or all of them with `always`.
+    /// Reads files of users and credentials again that have changed, or all of them with `always`.
     pub(crate) fn reload_users(&self, always: bool) {
         for cluster in &self.clusters {
+            if let Some(identity) = &cluster.config.broker_identity {
+                identity.reload(&cluster.config.name, always);
+            }
             if let Some(logins) = &cluster.config.logins {
                 logins.reload(&cluster.config.name, always);
             }

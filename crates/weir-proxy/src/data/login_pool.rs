@@ -1,4 +1,4 @@
-//! Threads that check passwords, which takes too long for an event loop.
+//! Threads that check passwords and log in at brokers, which takes too long for an event loop.
 
 use std::io;
 use std::sync::Arc;
@@ -11,27 +11,45 @@ use weir_net::PostError;
 use weir_security::Secret;
 
 use super::events::{LoopEvent, PairId};
+use crate::broker_login::LoginStep;
 use crate::login::ClusterLogins;
 
-/// Passwords that wait for a thread.
+/// Tasks that wait for a thread.
 const QUEUE_MAX: usize = 1_024;
 const THREADS: usize = 2;
 /// Maximum wait for a full event-loop inbox before the next attempt.
 const POST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A password to check.
-pub(crate) struct PasswordTask {
+/// Work for a pair.
+pub(crate) struct LoginTask {
     pub(crate) pair: PairId,
-    pub(crate) logins: Arc<ClusterLogins>,
-    pub(crate) user: String,
-    pub(crate) password: Secret,
+    pub(crate) work: LoginWork,
     pub(crate) reply: MailboxSender<LoopEvent>,
+}
+
+/// Work of a login thread.
+pub(crate) enum LoginWork {
+    /// Checks the password of a user.
+    Password(Arc<ClusterLogins>, String, Secret),
+    /// Makes the next request of a login at a broker.
+    Broker(LoginStep),
+}
+
+impl LoginWork {
+    fn run(self, pair: PairId) -> LoopEvent {
+        match self {
+            Self::Password(logins, user, password) => {
+                LoopEvent::LoginChecked(pair, logins.check_password(&user, &password))
+            }
+            Self::Broker(step) => LoopEvent::BrokerLogin(pair, step.run()),
+        }
+    }
 }
 
 /// Sending end of the queue; the threads end after it is dropped.
 #[derive(Debug)]
 pub(crate) struct LoginPool {
-    tasks: Sender<PasswordTask>,
+    tasks: Sender<LoginTask>,
 }
 
 impl LoginPool {
@@ -47,8 +65,8 @@ impl LoginPool {
         Ok((Self { tasks }, threads))
     }
 
-    /// Queues a password. Returns `false` if too many wait.
-    pub(crate) fn submit(&self, task: PasswordTask) -> bool {
+    /// Queues a task. Returns `false` if too many wait.
+    pub(crate) fn submit(&self, task: LoginTask) -> bool {
         let sent = self.tasks.try_send(task);
         !matches!(
             sent,
@@ -57,15 +75,14 @@ impl LoginPool {
     }
 }
 
-fn run(queue: &Receiver<PasswordTask>, stopped: &Receiver<()>) {
+fn run(queue: &Receiver<LoginTask>, stopped: &Receiver<()>) {
     loop {
         let task = crossbeam_channel::select! {
             recv(queue) -> task => task,
             recv(stopped) -> _ => return,
         };
         let Ok(task) = task else { return };
-        let is_right = task.logins.check_password(&task.user, &task.password);
-        let mut event = LoopEvent::LoginChecked(task.pair, is_right);
+        let mut event = task.work.run(task.pair);
         // Without the event the connection would wait for its login deadline.
         while let Err(PostError::Timeout(again)) = task.reply.post(event, POST_TIMEOUT) {
             event = again;

@@ -1,6 +1,6 @@
 //! Logins of pairs: passwords that are checked elsewhere, delayed failures, deadlines.
 
-use super::login_pool::PasswordTask;
+use super::login_pool::{LoginTask, LoginWork};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::ConnectionPair;
 use crate::wire::InFlightRequest;
@@ -16,23 +16,24 @@ impl LoopState {
         };
         let mut response = None;
         if let Some((user, password)) = gate.take_task() {
-            let task = PasswordTask {
+            let task = LoginTask {
                 pair: pair.id,
-                logins: gate.logins().clone(),
-                user,
-                password,
+                work: LoginWork::Password(gate.logins().clone(), user, password),
                 reply: self.sender.clone(),
             };
-            let is_queued = self
-                .generation
-                .logins
-                .as_ref()
-                .is_some_and(|pool| pool.submit(task));
-            if !is_queued {
-                response = gate.overloaded();
+            if !self.submit_login(task) {
+                let gate = pair.login.as_mut();
+                response = gate.and_then(|gate| gate.overloaded());
             }
         }
+        self.continue_at_broker(pair);
         self.respond(pair, response)
+    }
+
+    /// Queues a task for the login threads. Returns `false` if too many wait.
+    pub(super) fn submit_login(&self, task: LoginTask) -> bool {
+        let pool = self.generation.logins.as_ref();
+        pool.is_some_and(|pool| pool.submit(task))
     }
 
     /// Continues a login with the result of a check.
@@ -46,6 +47,7 @@ impl LoopState {
             gate.set_now(now_ms);
             gate.checked(is_right)
         });
+        self.continue_at_broker(pair);
         self.respond(pair, response)
     }
 
@@ -88,7 +90,7 @@ impl LoopState {
     }
 
     /// Adds a response of the proxy itself, and sends it unless others come before it.
-    fn respond(
+    pub(super) fn respond(
         &mut self,
         pair: &mut ConnectionPair,
         response: Option<Vec<u8>>,

@@ -4,6 +4,8 @@
 mod admission;
 mod arrival;
 mod arrivals;
+mod broker_logins;
+mod broker_session;
 mod connect;
 mod event_loop;
 mod events;

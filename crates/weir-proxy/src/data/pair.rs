@@ -9,6 +9,7 @@ use weir_net::stream::{SendQueue, SocketStream, TlsBuffers};
 
 use super::admission::Admitted;
 use super::arrival::Origin;
+use super::broker_session::BrokerSession;
 use super::events::{Candidate, ConnectionInfo};
 use super::filter_pool::Cancel;
 use super::memory::Claim;
@@ -210,6 +211,8 @@ pub(super) struct ConnectionPair {
     pub(super) software: Option<Box<str>>,
     /// Login at the proxy, if the cluster has one.
     pub(super) login: Option<Box<LoginGate>>,
+    /// Login of the proxy at the broker, if the cluster has credentials for that.
+    pub(super) broker_session: Option<Box<BrokerSession>>,
     /// Number of requests so far.
     pub(super) counted: u64,
     pub(super) request_bytes: u64,
@@ -256,6 +259,7 @@ impl ConnectionPair {
             access: AccessState::default(),
             software: None,
             login: None,
+            broker_session: None,
             counted: 0,
             request_bytes: 0,
             response_bytes: 0,
@@ -270,7 +274,8 @@ impl ConnectionPair {
     /// Continues with the next configuration of its cluster.
     pub(super) fn switch_to(&mut self, cluster: Arc<VirtualCluster>) {
         if let (Some(gate), Some(logins)) = (&mut self.login, &cluster.config.logins) {
-            gate.use_logins(Arc::clone(logins));
+            let brokers = cluster.config.broker_identity.clone();
+            gate.reconfigure(Arc::clone(logins), brokers);
         }
         self.cluster = cluster;
     }

@@ -1,10 +1,7 @@
 //! State of a cluster's logins that all event loops share.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -17,6 +14,7 @@ use weir_sasl::users::{Users, UsersError};
 use weir_security::Secret;
 
 use super::rejection_limiter::RejectionLimiter;
+use crate::secret_file::{self, SecretFileError};
 
 /// Longest file of users, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -32,16 +30,19 @@ pub(crate) enum LoginOutcome {
     Failed,
     /// Failed at once, because of earlier failures of the address.
     Limited,
+    /// Right, but the proxy has no login at the brokers for it.
+    Refused,
 }
 
 impl LoginOutcome {
-    pub(crate) const ALL: [Self; 3] = [Self::Accepted, Self::Failed, Self::Limited];
+    pub(crate) const ALL: [Self; 4] = [Self::Accepted, Self::Failed, Self::Limited, Self::Refused];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
             Self::Failed => "failed",
             Self::Limited => "limited",
+            Self::Refused => "refused",
         }
     }
 }
@@ -58,12 +59,8 @@ pub(crate) struct LoginLimits {
 /// File of users that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UserStoreError {
-    #[error("{path}: {error}")]
-    Read { path: String, error: io::Error },
-    #[error("{path}: more than {FILE_BYTES_MAX} bytes")]
-    Size { path: String },
-    #[error("{path}: mode {mode:03o} lets other users read or change the file: set it to 600")]
-    Mode { path: String, mode: u32 },
+    #[error(transparent)]
+    File(#[from] SecretFileError),
     #[error("{path}, {error}")]
     Users { path: String, error: UsersError },
     #[error(transparent)]
@@ -103,30 +100,12 @@ impl std::fmt::Debug for DecoySecret {
 
 impl UserPath {
     fn read(&self) -> Result<Users, UserStoreError> {
-        let path = || self.path.display().to_string();
-        let (text, mode) = read(&self.path).map_err(|error| UserStoreError::Read {
-            path: path(),
-            error,
-        })?;
-        if mode & FORBIDDEN_MODE != 0 {
-            return Err(UserStoreError::Mode { path: path(), mode });
-        }
-        if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(UserStoreError::Size { path: path() });
-        }
+        let text = secret_file::read(&self.path, FILE_BYTES_MAX, FORBIDDEN_MODE)?;
         Users::parse(&text, &self.decoy_secret.0).map_err(|error| UserStoreError::Users {
-            path: path(),
+            path: self.path.display().to_string(),
             error,
         })
     }
-}
-
-fn read(path: &Path) -> io::Result<(String, u32)> {
-    let file = File::open(path)?;
-    let mode = file.metadata()?.mode() & 0o777;
-    let mut text = String::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    Ok((text, mode))
 }
 
 impl ClusterLogins {

@@ -11,6 +11,7 @@ use weir_security::Secret;
 use weir_wire::WireError;
 
 use super::{ClusterLogins, LoginOutcome};
+use crate::broker_login::{BrokerIdentity, BrokerLoginOutcome, Credential};
 
 /// Action for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,12 @@ pub(crate) struct LoginGate {
     task: Option<(String, Secret)>,
     /// User of the password that is checked.
     user: Option<String>,
+    /// Identity of the proxy at the brokers; `None`: the brokers require no login.
+    brokers: Option<Arc<BrokerIdentity>>,
+    /// Principal of a first login that continues at a broker.
+    verified: Option<Principal>,
+    /// Credential for that, until it is taken.
+    credential: Option<Arc<Credential>>,
     failure: Option<Failure>,
 }
 
@@ -51,9 +58,15 @@ struct Failure {
 }
 
 impl LoginGate {
-    pub(crate) fn new(logins: Arc<ClusterLogins>, cluster: &str, client: SocketAddr) -> Self {
+    pub(crate) fn new(
+        logins: Arc<ClusterLogins>,
+        brokers: Option<Arc<BrokerIdentity>>,
+        cluster: &str,
+        client: SocketAddr,
+    ) -> Self {
         Self {
             logins,
+            brokers,
             cluster: cluster.into(),
             client,
             login: ServerLogin::default(),
@@ -62,13 +75,20 @@ impl LoginGate {
             now_ms: 0,
             task: None,
             user: None,
+            verified: None,
+            credential: None,
             failure: None,
         }
     }
 
-    /// Uses the users of a reloaded configuration from the next login on.
-    pub(crate) fn use_logins(&mut self, logins: Arc<ClusterLogins>) {
+    /// Uses users and credentials of a reloaded configuration from the next login on.
+    pub(crate) fn reconfigure(
+        &mut self,
+        logins: Arc<ClusterLogins>,
+        brokers: Option<Arc<BrokerIdentity>>,
+    ) {
         self.logins = logins;
+        self.brokers = brokers;
     }
 
     /// Returns the shared state of the cluster's logins.
@@ -201,6 +221,21 @@ impl LoginGate {
         {
             return self.reject(user, FailureReason::Changed.as_str());
         }
+        if let Some(brokers) = &self.brokers {
+            let Some(credential) = brokers.of_principal(&principal) else {
+                brokers.count(BrokerLoginOutcome::Unmapped);
+                return self.reject(user, "mapping");
+            };
+            if self.principal.is_none() {
+                self.credential = Some(credential);
+                self.verified = Some(principal);
+                return None;
+            }
+        }
+        Some(self.complete(principal))
+    }
+
+    fn complete(&mut self, principal: Principal) -> Vec<u8> {
         let session_ms = self.logins.limits.session_ms;
         self.expires_ms = session_ms.map(|ms| self.now_ms.saturating_add(ms));
         let frame = self.login.accept(session_ms);
@@ -210,7 +245,26 @@ impl LoginGate {
             .count(mechanism, LoginOutcome::Accepted, address);
         limited!(debug, "login accepted", %client, cluster, %principal, "client logged in");
         self.principal.get_or_insert_with(|| Arc::new(principal));
-        Some(frame)
+        frame
+    }
+
+    /// Returns the credential with which the login continues at a broker, once.
+    pub(crate) fn take_credential(&mut self) -> Option<Arc<Credential>> {
+        self.credential.take()
+    }
+
+    /// Returns `true` while a login continues at a broker.
+    pub(crate) fn waits_for_broker(&self) -> bool {
+        self.verified.is_some()
+    }
+
+    /// Ends a login that a broker accepted or refused. Returns the response, unless it comes later.
+    pub(crate) fn broker_decided(&mut self, is_accepted: bool) -> Option<Vec<u8>> {
+        let principal = self.verified.take()?;
+        match is_accepted {
+            true => Some(self.complete(principal)),
+            false => self.reject(principal.name().to_owned(), "broker"),
+        }
     }
 
     fn reject(&mut self, user: String, reason: &'static str) -> Option<Vec<u8>> {
@@ -225,6 +279,7 @@ impl LoginGate {
     fn fail(&mut self, frame: Option<Vec<u8>>, reason: &'static str) -> Option<Vec<u8>> {
         let outcome = match reason {
             "limited" => LoginOutcome::Limited,
+            "mapping" | "broker" => LoginOutcome::Refused,
             _ => LoginOutcome::Failed,
         };
         let mechanism = self.login.mechanism();

@@ -152,6 +152,11 @@ impl RequestStream {
         !self.head.is_empty() || self.rest != BodyAction::None
     }
 
+    /// Returns `true` if a request is partly forwarded.
+    pub(crate) fn is_mid_body(&self) -> bool {
+        matches!(self.rest, BodyAction::Forward(_))
+    }
+
     /// Returns `true` if a request is partly received and its action is not known yet.
     pub(crate) fn is_mid_head(&self) -> bool {
         !self.head.is_empty()

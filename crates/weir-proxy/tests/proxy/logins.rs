@@ -23,13 +23,13 @@ use super::tools::tool;
 const MECHANISMS: [&str; 3] = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
 
 /// A file of users in a directory of its own.
-struct UserStore {
-    dir: tempfile::TempDir,
+pub(crate) struct UserStore {
+    pub(crate) dir: tempfile::TempDir,
     users: UserFile,
 }
 
 impl UserStore {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut store = Self {
             dir: tempfile::tempdir().expect("a directory"),
             users: UserFile::default(),
@@ -43,10 +43,14 @@ impl UserStore {
     }
 
     fn set(&mut self, password: &str) {
+        self.set_user(USER, password);
+    }
+
+    pub(crate) fn set_user(&mut self, name: &str, password: &str) {
         for (hash, salt) in [(ScramHash::Sha256, 1), (ScramHash::Sha512, 2)] {
             let password = Secret::new(password);
             let credential = Credential::derive(hash, &password, vec![salt; 16], ITERATIONS_MIN);
-            self.users.set(USER, hash, &credential).expect("valid");
+            self.users.set(name, hash, &credential).expect("valid");
         }
         let new = self.dir.path().join("new");
         std::fs::write(&new, self.users.to_string()).expect("writes");
@@ -57,15 +61,20 @@ impl UserStore {
 
     /// Starts a proxy with these users and more keys of the table.
     fn proxy(&self, keys: &str) -> TestProxy {
+        proxy(&self.table(keys))
+    }
+
+    /// Returns the table with these users and more keys.
+    pub(crate) fn table(&self, keys: &str) -> String {
         let users = self.path();
-        proxy(&format!(
+        format!(
             "[cluster.identity]\nmechanisms = {MECHANISMS:?}\nusers = {users:?}\n\
              allow_plain_text = true\n{keys}\n"
-        ))
+        )
     }
 }
 
-fn secured_client(proxy: &TestProxy, mechanism: &str) -> ClientConfig {
+pub(crate) fn secured_client(proxy: &TestProxy, mechanism: &str) -> ClientConfig {
     let mut config = client_config(&proxy.bootstrap());
     config
         .set("security.protocol", "sasl_plaintext")
@@ -86,8 +95,12 @@ fn mechanism(name: &str) -> SaslHandshakeRequest {
 
 /// Sends user and password.
 fn plain(raw: &mut Raw, password: &str) -> SaslAuthenticateResponse {
+    plain_as(raw, USER, password)
+}
+
+pub(crate) fn plain_as(raw: &mut Raw, user: &str, password: &str) -> SaslAuthenticateResponse {
     assert_eq!(raw.exchange(1, &mechanism("PLAIN")).error_code, 0);
-    let token = Bytes::from(format!("\0{USER}\0{password}"));
+    let token = Bytes::from(format!("\0{user}\0{password}"));
     raw.exchange(
         1,
         &SaslAuthenticateRequest::default().with_auth_bytes(token),
@@ -118,7 +131,7 @@ fn users_of_the_file_log_in_with_each_mechanism() {
 }
 
 /// Returns the error codes of topics in a response to Metadata.
-fn topic_errors(raw: &mut Raw, topics: &[&str]) -> Vec<i16> {
+pub(crate) fn topic_errors(raw: &mut Raw, topics: &[&str]) -> Vec<i16> {
     let name = |name: &&str| TopicName(StrBytes::from_string((*name).to_owned()));
     let topics = topics
         .iter()

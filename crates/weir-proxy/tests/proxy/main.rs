@@ -13,6 +13,7 @@ mod filters;
 mod foreign;
 mod hostile;
 mod hostile_frames;
+mod identities;
 mod logins;
 mod messages;
 mod name_clients;

@@ -1,6 +1,7 @@
 //! Requests of one login: ApiVersions, SaslHandshake, and SaslAuthenticate as often as the
 //! mechanism requires. A repeated login on the same connection begins with SaslHandshake.
 
+use std::fmt;
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -17,6 +18,13 @@ pub struct LoginDialogue {
     exchange: SaslExchange,
     next: LoginRequest,
     authenticate_version: i16,
+}
+
+impl fmt::Debug for LoginDialogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Its messages contain passwords and tokens.
+        f.write_str("LoginDialogue")
+    }
 }
 
 /// Request that is due, or whose response is.
@@ -45,6 +53,16 @@ impl LoginDialogue {
                 Some(_) => LoginRequest::Handshake,
             },
             authenticate_version: previous.map_or(0, |it| it.authenticate_version),
+        }
+    }
+
+    /// Begins a login without ApiVersions, which a broker accepts only once before a login and which
+    /// another part of the connection may have sent. Needs Kafka 2.2.
+    pub fn without_versions(exchange: SaslExchange) -> Self {
+        Self {
+            exchange,
+            next: LoginRequest::Handshake,
+            authenticate_version: wire::LIFETIME_VERSION,
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 pub struct LoginSession {
     /// Version of SaslAuthenticate that the broker has; a repeated login does not ask for it.
     pub(super) authenticate_version: i16,
+    lifetime: Option<Duration>,
     renew_at: Option<Instant>,
 }
 
@@ -15,10 +16,17 @@ impl LoginSession {
     /// 0 is unlimited. `draw` spreads the repeated logins of many connections.
     pub(super) fn new(authenticate_version: i16, lifetime_ms: i64, now: Instant, draw: u8) -> Self {
         let renew_after = renew_after(lifetime_ms, draw);
+        let lifetime_ms = u64::try_from(lifetime_ms).ok().filter(|ms| *ms > 0);
         Self {
             authenticate_version,
+            lifetime: lifetime_ms.map(Duration::from_millis),
             renew_at: renew_after.and_then(|after| now.checked_add(after)),
         }
+    }
+
+    /// Returns the time for which the login is valid; `None` if it has no end.
+    pub fn lifetime(&self) -> Option<Duration> {
+        self.lifetime
     }
 
     /// Returns `true` if the next request must be a login.

@@ -51,6 +51,7 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
             "advertised_host": cluster.advertised_host,
             "filters": cluster.describe_filters(),
             "logins": cluster.describe_logins(),
+            "broker_identity": cluster.describe_broker_identity(),
             "access": cluster.describe_access(),
             "tls": cluster.tls.is_some(),
             "certificate_ends_unix_s": certificate_end(cluster),
@@ -98,6 +99,9 @@ fn print(config: &ProxyConfig) {
         }
         if let Some(logins) = cluster.describe_logins() {
             row("logins", &logins);
+        }
+        if let Some(identity) = cluster.describe_broker_identity() {
+            row("broker identity", &identity);
         }
         for (id, address) in &cluster.brokers {
             println!("  broker {id:<8} {address}, always open");

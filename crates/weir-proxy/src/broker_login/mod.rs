@@ -1,0 +1,12 @@
+//! Who the proxy is at the brokers: credentials of its own, fixed or by principal, and the logins
+//! with them. The protocol is that of `weir-sasl`.
+
+mod config;
+mod credentials;
+mod identity;
+mod step;
+
+pub(crate) use config::RawBrokerIdentity;
+pub(crate) use credentials::{Credential, IdentityMode};
+pub(crate) use identity::{BrokerIdentity, BrokerLoginOutcome};
+pub(crate) use step::{LoginStep, RESPONSE_BYTES_MAX, StepOutcome};
