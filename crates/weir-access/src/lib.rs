@@ -22,7 +22,7 @@ mod usage;
 
 pub use access::SessionAccess;
 pub use authenticator::{AccessChange, AccessTime, Admitted, Authenticator};
-pub use config::{AccessConfig, RawAccess};
+pub use config::{AccessConfig, AccessError, RawAccess};
 pub use counters::AccessEnd;
 pub use credentials::{ConnectionCredentials, Credentials};
 pub use details::AccessDetails;

@@ -27,6 +27,6 @@ pub use algorithm::{Algorithm, AlgorithmSet, KeyFamily};
 pub use claims::{CLAIM_VALUES_MAX, ClaimPath, ClaimPathError, Claims, OwnClaims, TooManyValues};
 pub use identity::{AuthMethod, IdentityParts, USER_BYTES_MAX, UserIdentity};
 pub use modes::{ItemMode, ItemModes, UnknownMode};
-pub use principal::Principal;
+pub use principal::{MappingError, Principal, SubjectMapping};
 pub use revocation::{Revocation, RevocationError, RevocationKey, Revocations};
 pub use url::{SafeUrl, UrlError};

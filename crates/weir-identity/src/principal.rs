@@ -1,12 +1,15 @@
 //! Principals of Kafka connections: who a connection belongs to, for rules, metrics and the audit
 //! log.
 
+mod mapping;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use thiserror::Error;
 
+pub use self::mapping::{MappingError, SubjectMapping};
 use crate::claims::Claims;
 
 /// Longest name of a principal, in bytes.

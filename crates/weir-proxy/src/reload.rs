@@ -380,6 +380,9 @@ impl Reloader {
         }
         for (cluster, sockets) in opened.clusters {
             self.listen(bootstrap_of(&cluster), sockets);
+            if let Some(logins) = &cluster.config.logins {
+                logins.start()?;
+            }
             if let Some(wake) = threads.probes.get(&cluster.id) {
                 // A probe that has a message already begins at once, too.
                 let _ = wake.try_send(());

@@ -107,6 +107,7 @@ impl VirtualCluster {
         !old.is_moved_by(&self.config)
             && self.supported.covers(&old.supported)
             && self.config.logins.is_some() == old.config.logins.is_some()
+            && self.config.certificates.is_some() == old.config.certificates.is_some()
             && self.broker_mode() == old.broker_mode()
     }
 

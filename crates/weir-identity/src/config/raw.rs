@@ -53,6 +53,22 @@ pub struct RawAuth {
     pub(super) issuer: Vec<RawIssuer>,
 }
 
+impl RawAuth {
+    /// Creates the section of these issuers, with defaults for what is `None`.
+    pub fn of_issuers(
+        issuer: Vec<RawIssuer>,
+        user_claim: Option<String>,
+        skew: Option<String>,
+    ) -> Self {
+        Self {
+            issuer,
+            user_claim,
+            skew,
+            ..Self::default()
+        }
+    }
+}
+
 /// The section `[auth.revocations]`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -7,12 +7,14 @@ mod file_watcher;
 mod files;
 mod names;
 mod server;
+mod subject;
 
 pub use client::ClientTls;
 pub use file_watcher::FileWatcher;
 pub use files::{ClientFiles, ServerFiles, TlsFiles, TlsFilesError};
 pub use names::CertificateNames;
 pub use server::{ClientAuthorities, TlsAcceptor, TlsIdentity};
+pub use subject::certificate_subject;
 
 use std::sync::Arc;
 

@@ -2,13 +2,13 @@
 
 use super::expiry::{SEQUENCE, element, from_validity, next, not_after_unix_s};
 
-const SET: u8 = 0x31;
-const OBJECT_ID: u8 = 0x06;
+pub(super) const SET: u8 = 0x31;
+pub(super) const OBJECT_ID: u8 = 0x06;
 const OCTETS: u8 = 0x04;
 /// `[3]`, the extensions of a certificate.
 const EXTENSIONS: u8 = 0xa3;
 /// Types of texts: UTF8String, PrintableString and IA5String.
-const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
+pub(super) const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
 /// Object IDs of names in a subject, and of the extension with alternative names.
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const ORGANIZATION: &[u8] = &[0x55, 4, 10];

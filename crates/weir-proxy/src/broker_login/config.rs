@@ -39,7 +39,10 @@ pub(crate) enum BrokerIdentityError {
     NoFile,
     #[error("credentials: has no effect with mode = \"pass\": remove it")]
     Unused,
-    #[error("mode = \"swap\" needs principals: add [cluster.identity]")]
+    #[error(
+        "mode = \"swap\" needs principals: add [cluster.identity] or \
+         [cluster.certificate_principals]"
+    )]
     NoPrincipals,
     #[error("credentials: {0}")]
     Credentials(#[from] CredentialsError),

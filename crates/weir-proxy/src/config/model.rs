@@ -17,7 +17,7 @@ use super::proxy_protocol::ProxyProtocol;
 use super::server_names::ServerNames;
 use crate::access::AccessRules;
 use crate::broker_login::BrokerIdentity;
-use crate::login::ClusterLogins;
+use crate::login::{CertificatePrincipals, ClusterLogins};
 use crate::versions::{SASL_AUTHENTICATE, SASL_HANDSHAKE, SupportedVersions, is_of_broker_logins};
 use weir_filters::{FilterChain, FilterLimits};
 
@@ -85,6 +85,8 @@ pub struct ClusterConfig {
     pub(crate) filters: Arc<FilterChain>,
     /// Logins of clients at the proxy.
     pub(crate) logins: Option<Arc<ClusterLogins>>,
+    /// Principals of clients with certificates; `None`: certificates only admit.
+    pub(crate) certificates: Option<Arc<CertificatePrincipals>>,
     /// Identity of the proxy at the brokers; `None`: that of the client passes.
     pub(crate) broker_identity: Option<Arc<BrokerIdentity>>,
     /// Access rules; `None` if the brokers alone decide.

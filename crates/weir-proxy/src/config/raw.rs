@@ -21,7 +21,7 @@ use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::access::AccessConfig;
 use crate::broker_login::RawBrokerIdentity;
 use crate::error::ProxyError;
-use crate::login::RawIdentity;
+use crate::login::{RawCertificatePrincipals, RawIdentity};
 use weir_filters::{FilterChain, FilterConfig};
 
 /// `proxy.toml` as written.
@@ -91,6 +91,8 @@ struct RawCluster {
     filter: Vec<FilterConfig>,
     /// Logins of clients at the proxy.
     identity: Option<RawIdentity>,
+    /// Principals of clients with certificates.
+    certificate_principals: Option<RawCertificatePrincipals>,
     /// Identity of the proxy at the brokers; without this table, that of the client passes.
     broker_identity: Option<RawBrokerIdentity>,
     /// Access rules; without this table, the brokers alone decide.
@@ -304,6 +306,12 @@ fn check_cluster(
     let access = access.transpose().map_err(|error| wrong(&error))?;
     let table = |key| format!("cluster \"{name}\", {key}");
     let unusable = |key, error: String| source.error(format!("{}: {error}", table(key)));
+    let has_client_ca = raw.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let certificates = raw
+        .certificate_principals
+        .map(|principals| principals.build(has_client_ca))
+        .transpose()
+        .map_err(|error| unusable("certificate_principals", error.to_string()))?;
     let names = raw.sni.map(|names| {
         let files = (raw.tls.as_ref(), source.directory);
         names.open(&table("sni.certificate"), listen, files, tls_files)
@@ -326,7 +334,7 @@ fn check_cluster(
         .map(|identity| identity.open(tls.is_some(), source.directory));
     let logins = logins.transpose();
     let logins = logins.map_err(|error| unusable("identity", error.to_string()))?;
-    let has_principals = logins.is_some();
+    let has_principals = logins.is_some() || certificates.is_some();
     let server = upstream
         .first()
         .map(HostPort::to_string)
@@ -351,6 +359,7 @@ fn check_cluster(
         brokers,
         filters: Arc::new(filters),
         logins: logins.map(Arc::new),
+        certificates: certificates.map(Arc::new),
         broker_identity: identity.flatten().map(Arc::new),
         access: access.map(Arc::new),
         tls,

@@ -40,9 +40,18 @@ impl LoopState {
         if pair.requests.is_mid_body() {
             return;
         }
-        if let Some(session) = &mut pair.broker_session {
-            let is_repeated = matches!(session.stage, BrokerLoginStage::Done(_));
-            session.stage = BrokerLoginStage::Due(is_repeated);
+        let Some(session) = &mut pair.broker_session else {
+            return;
+        };
+        let is_repeated = matches!(session.stage, BrokerLoginStage::Done(_));
+        session.stage = BrokerLoginStage::Due(is_repeated);
+        let identity = pair.cluster.config.broker_identity.as_ref();
+        let certified = pair.certified.as_ref().filter(|_| !is_repeated);
+        if let (Some(identity), Some(principal)) = (identity, certified) {
+            match identity.of_principal(principal) {
+                Some(credential) => session.choose(credential),
+                None => session.credential = None,
+            }
         }
     }
 
@@ -72,7 +81,8 @@ impl LoopState {
         }
         if is_repeated {
             let identity = pair.cluster.config.broker_identity.as_ref();
-            let principal = pair.login.as_ref().and_then(|gate| gate.principal());
+            let principal = pair.login.as_ref().map(|gate| gate.principal());
+            let principal = principal.unwrap_or(pair.certified.as_ref());
             let current = identity.and_then(|identity| match principal {
                 Some(principal) => identity.of_principal(principal),
                 None => identity.fixed(),

@@ -214,11 +214,11 @@ impl LoopHandler for ProxyLoop {
                     Err(reason) => self.close(id, &reason),
                 }
             }
-            LoopEvent::LoginChecked(id, is_right) => {
+            LoopEvent::LoginChecked(id, check, outcome) => {
                 let Some(pair) = self.pairs.get_mut(id) else {
                     return;
                 };
-                match self.state.login_checked(pair, is_right) {
+                match self.state.login_checked(pair, check, outcome) {
                     Ok(()) => self.forward(id),
                     Err(reason) => self.close(id, &reason),
                 }

@@ -4,11 +4,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use weir_net::event_loop::ConnId;
+use weir_sasl::server::Check;
 use weir_wire::WireError;
 
 use crate::broker_login::StepOutcome;
 use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
+use crate::login::CheckOutcome;
 use crate::wire::ProduceHeader;
 use weir_filters::{Direction, FilterCounts, FilterResult};
 
@@ -53,8 +55,8 @@ pub(crate) enum LoopEvent {
     Reload(crossbeam_channel::Sender<usize>),
     /// A frame whose filter work is done.
     Filtered(Box<Finished>),
-    /// The result of the check of a password.
-    LoginChecked(PairId, bool),
+    /// The result of a check of credentials.
+    LoginChecked(PairId, Check, CheckOutcome),
     /// The result of a step of a login at a broker.
     BrokerLogin(PairId, StepOutcome),
     /// A broker of a cluster that has not responded to probes for the response timeout.

@@ -192,6 +192,7 @@ impl LoopState {
         if input.is_empty() {
             return Ok(());
         }
+        self.certify(pair)?;
         let before = pair.counted;
         if let Some(gate) = &mut pair.login {
             gate.set_now(self.core.now_ms());
@@ -218,7 +219,7 @@ impl LoopState {
             },
             access: ConnectionPair::access(
                 &mut pair.access,
-                pair.login.as_deref(),
+                (pair.login.as_deref(), pair.certified.as_ref()),
                 pair.peer,
                 &cluster.config,
             ),
@@ -338,7 +339,7 @@ impl LoopState {
             },
             access: ConnectionPair::access(
                 &mut pair.access,
-                pair.login.as_deref(),
+                (pair.login.as_deref(), pair.certified.as_ref()),
                 pair.peer,
                 &cluster.config,
             ),

@@ -1,4 +1,4 @@
-//! Threads that check passwords and log in at brokers, which takes too long for an event loop.
+//! Threads that check credentials and log in at brokers, which takes too long for an event loop.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use weir_net::MailboxSender;
 use weir_net::PostError;
-use weir_security::Secret;
+use weir_sasl::server::Check;
 
 use super::events::{LoopEvent, PairId};
 use crate::broker_login::LoginStep;
@@ -29,8 +29,8 @@ pub(crate) struct LoginTask {
 
 /// Work of a login thread.
 pub(crate) enum LoginWork {
-    /// Checks the password of a user.
-    Password(Arc<ClusterLogins>, String, Secret),
+    /// Checks the credentials of a client.
+    Check(Arc<ClusterLogins>, Check),
     /// Makes the next request of a login at a broker.
     Broker(LoginStep),
 }
@@ -38,8 +38,9 @@ pub(crate) enum LoginWork {
 impl LoginWork {
     fn run(self, pair: PairId) -> LoopEvent {
         match self {
-            Self::Password(logins, user, password) => {
-                LoopEvent::LoginChecked(pair, logins.check_password(&user, &password))
+            Self::Check(logins, check) => {
+                let outcome = logins.check(&check);
+                LoopEvent::LoginChecked(pair, check, outcome)
             }
             Self::Broker(step) => LoopEvent::BrokerLogin(pair, step.run()),
         }

@@ -1,12 +1,17 @@
-//! Logins of pairs: passwords that are checked elsewhere, delayed failures, deadlines.
+//! Logins of pairs: credentials that are checked elsewhere, delayed failures, deadlines.
+
+use std::sync::Arc;
+
+use weir_sasl::server::Check;
 
 use super::login_pool::{LoginTask, LoginWork};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::ConnectionPair;
-use crate::wire::InFlightRequest;
+use crate::login::CheckOutcome;
+use crate::wire::{InFlightRequest, StreamError};
 
 impl LoopState {
-    /// Hands a password to the login threads, and sets the timer of a failed login.
+    /// Hands credentials to the login threads, and sets the timer of a failed login.
     pub(super) fn after_requests(
         &mut self,
         pair: &mut ConnectionPair,
@@ -15,10 +20,10 @@ impl LoopState {
             return Ok(());
         };
         let mut response = None;
-        if let Some((user, password)) = gate.take_task() {
+        if let Some(check) = gate.take_task() {
             let task = LoginTask {
                 pair: pair.id,
-                work: LoginWork::Password(gate.logins().clone(), user, password),
+                work: LoginWork::Check(gate.logins().clone(), check),
                 reply: self.sender.clone(),
             };
             if !self.submit_login(task) {
@@ -36,17 +41,39 @@ impl LoopState {
         pool.is_some_and(|pool| pool.submit(task))
     }
 
+    /// Takes the principal of the client's certificate, once.
+    pub(super) fn certify(&self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
+        let Some(principals) = &pair.cluster.config.certificates else {
+            return Ok(());
+        };
+        if pair.certified.is_none() {
+            let certificate = pair.down.stream.client_certificate();
+            let principal = certificate.and_then(|certificate| principals.of(certificate));
+            let principal = principal.ok_or(StreamError::NoPrincipal)?;
+            pair.certified = Some(Arc::new(principal));
+        }
+        Ok(())
+    }
+
     /// Continues a login with the result of a check.
     pub(super) fn login_checked(
         &mut self,
         pair: &mut ConnectionPair,
-        is_right: bool,
+        check: Check,
+        outcome: CheckOutcome,
     ) -> Result<(), PairCloseReason> {
         let now_ms = self.now_ms();
         let response = pair.login.as_mut().and_then(|gate| {
             gate.set_now(now_ms);
-            gate.checked(is_right)
+            gate.checked(check, outcome)
         });
+        if let Some(at_ms) = pair
+            .login
+            .as_mut()
+            .and_then(|gate| gate.repeat_check(now_ms))
+        {
+            self.arm(pair, at_ms);
+        }
         self.continue_at_broker(pair);
         self.respond(pair, response)
     }
@@ -63,12 +90,14 @@ impl LoopState {
         };
         let response = gate.take_failure(now_ms);
         let next_ms = gate.failure_ms().unwrap_or(u64::MAX);
+        let repeat_ms = gate.repeat_check(now_ms).unwrap_or(u64::MAX);
         let deadline_ms = gate.deadline_ms(pair.since_ms).unwrap_or(u64::MAX);
         if now_ms >= deadline_ms && !gate.is_closing() {
             return Err(PairCloseReason::Timeout("login timeout"));
         }
         self.respond(pair, response)?;
-        Ok(next_ms.min(deadline_ms.max(now_ms + 1)))
+        self.after_requests(pair)?;
+        Ok(next_ms.min(repeat_ms).min(deadline_ms.max(now_ms + 1)))
     }
 
     /// Reads and drops what a client sends after its login has failed, until it closes.

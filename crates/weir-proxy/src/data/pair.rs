@@ -211,6 +211,8 @@ pub(super) struct ConnectionPair {
     pub(super) software: Option<Box<str>>,
     /// Login at the proxy, if the cluster has one.
     pub(super) login: Option<Box<LoginGate>>,
+    /// Owner of the client's certificate, if the cluster has principals of certificates.
+    pub(super) certified: Option<Arc<Principal>>,
     /// Login of the proxy at the broker, if the cluster has credentials for that.
     pub(super) broker_session: Option<Box<BrokerSession>>,
     /// Number of requests so far.
@@ -259,6 +261,7 @@ impl ConnectionPair {
             access: AccessState::default(),
             software: None,
             login: None,
+            certified: None,
             broker_session: None,
             counted: 0,
             request_bytes: 0,
@@ -283,16 +286,19 @@ impl ConnectionPair {
     /// Returns the rights of the client under the cluster's rules; `None` if all is allowed.
     pub(super) fn access<'a>(
         access: &'a mut AccessState,
-        login: Option<&LoginGate>,
+        (login, certified): (Option<&LoginGate>, Option<&Arc<Principal>>),
         peer: SocketAddr,
         config: &'a ClusterConfig,
     ) -> Option<Access<'a>> {
-        let principal = login.and_then(LoginGate::principal);
+        let principal = match login {
+            Some(login) => login.principal(),
+            None => certified,
+        };
         let principals = || match (login, principal) {
-            (None, _) => Box::from([Principal::anonymous().to_string().into()]),
+            (None, None) => Box::from([Principal::anonymous().to_string().into()]),
             // Requests that follow the login in the same read: no rule applies to them.
             (Some(_), None) => Box::default(),
-            (Some(_), Some(principal)) => {
+            (_, Some(principal)) => {
                 let groups = principal.groups().map(|group| format!("Group:{group}"));
                 let all = std::iter::once(principal.to_string()).chain(groups);
                 all.map(String::into_boxed_str).collect()
@@ -361,12 +367,13 @@ impl ConnectionPair {
             + self.in_flight.own_bytes()
     }
 
-    /// Returns the owner of the connection, if it has logged in at the proxy.
+    /// Returns the owner of the connection, if it has logged in at the proxy or has a certificate.
     pub(super) fn principal(&self) -> Option<&Principal> {
-        self.login
-            .as_ref()?
-            .principal()
-            .map(|principal| &**principal)
+        let principal = match &self.login {
+            Some(login) => login.principal(),
+            None => self.certified.as_ref(),
+        };
+        principal.map(|principal| &**principal)
     }
 
     pub(super) fn info(&self, now_ms: u64) -> ConnectionInfo {

@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use weir_identity::Principal;
 use weir_net::lock;
 use weir_net::tls::FileWatcher;
 use weir_sasl::random::{NoRandom, random_bytes};
-use weir_sasl::server::{Mechanism, PasswordCache};
+use weir_sasl::server::{Check, FailureReason, Mechanism, PasswordCache};
 use weir_sasl::users::{Users, UsersError};
 use weir_security::Secret;
 
+use super::check::CheckOutcome;
 use super::rejection_limiter::RejectionLimiter;
+use super::tokens::TokenLogins;
 use crate::secret_file::{self, SecretFileError};
 
 /// Longest file of users, in bytes.
@@ -21,7 +24,13 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// Permission bits that a file of users must not have: its keys allow guessing passwords.
 const FORBIDDEN_MODE: u32 = 0o027;
 /// Names of the mechanisms in metrics; the last one stands for all that are not offered.
-const MECHANISMS: [&str; 4] = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "other"];
+const MECHANISMS: [&str; 5] = [
+    "PLAIN",
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-512",
+    "OAUTHBEARER",
+    "other",
+];
 
 /// Result of a login in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +83,7 @@ pub(crate) struct ClusterLogins {
     pub(crate) limits: LoginLimits,
     users: Mutex<Arc<Users>>,
     file: UserPath,
+    tokens: Option<TokenLogins>,
     passwords: Mutex<PasswordCache>,
     limiter: Mutex<RejectionLimiter>,
     started: Instant,
@@ -83,7 +93,8 @@ pub(crate) struct ClusterLogins {
 
 #[derive(Debug)]
 struct UserPath {
-    path: PathBuf,
+    /// `None` if no mechanism has passwords.
+    path: Option<PathBuf>,
     watcher: FileWatcher,
     /// Key of the salts of unknown users.
     decoy_secret: DecoySecret,
@@ -100,9 +111,15 @@ impl std::fmt::Debug for DecoySecret {
 
 impl UserPath {
     fn read(&self) -> Result<Users, UserStoreError> {
-        let text = secret_file::read(&self.path, FILE_BYTES_MAX, FORBIDDEN_MODE)?;
+        let read = |path| secret_file::read(path, FILE_BYTES_MAX, FORBIDDEN_MODE);
+        let text = self.path.as_deref().map(read).transpose()?;
+        let text = text.unwrap_or_default();
         Users::parse(&text, &self.decoy_secret.0).map_err(|error| UserStoreError::Users {
-            path: self.path.display().to_string(),
+            path: self
+                .path
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect(),
             error,
         })
     }
@@ -112,11 +129,12 @@ impl ClusterLogins {
     /// Reads the users.
     pub(super) fn open(
         mechanisms: Vec<Mechanism>,
-        path: PathBuf,
+        path: Option<PathBuf>,
+        tokens: Option<TokenLogins>,
         limits: LoginLimits,
     ) -> Result<Self, UserStoreError> {
         let file = UserPath {
-            watcher: FileWatcher::new([path.clone()]),
+            watcher: FileWatcher::new(path.clone()),
             path,
             decoy_secret: DecoySecret(random_bytes()?),
         };
@@ -125,6 +143,7 @@ impl ClusterLogins {
             limits,
             users: Mutex::new(Arc::new(file.read()?)),
             file,
+            tokens,
             passwords: Mutex::new(PasswordCache::new(&random_bytes::<32>()?)),
             limiter: Mutex::default(),
             started: Instant::now(),
@@ -141,12 +160,19 @@ impl ClusterLogins {
     /// Returns a human-readable text: mechanisms and number of users.
     pub(crate) fn describe(&self) -> String {
         let names: Vec<_> = self.mechanisms.iter().map(|one| one.name()).collect();
-        format!("{}, {} users", names.join(", "), self.users().len())
+        let names = names.join(", ");
+        match &self.file.path {
+            Some(_) => format!("{names}, {} users", self.users().len()),
+            None => names,
+        }
     }
 
     /// Reads the users again if the file has changed, or in any case with `always`. After an error
     /// the current ones stay.
     pub(crate) fn reload(&self, cluster: &str, always: bool) {
+        if self.file.path.is_none() {
+            return;
+        }
         let read = || match self.file.read() {
             Ok(users) => {
                 tracing::info!(cluster, users = users.len(), "file of users read");
@@ -173,8 +199,29 @@ impl ClusterLogins {
         lock(&self.passwords).contains(&users, user, password, now_ms)
     }
 
-    /// Returns `true` if the user has this password. Takes milliseconds.
-    pub(crate) fn check_password(&self, user: &str, password: &Secret) -> bool {
+    /// Starts the threads that fetch keys of tokens, once.
+    pub(crate) fn start(&self) -> std::io::Result<()> {
+        self.tokens.as_ref().map_or(Ok(()), TokenLogins::start)
+    }
+
+    /// Checks credentials. Takes milliseconds.
+    pub(crate) fn check(&self, check: &Check) -> CheckOutcome {
+        match check {
+            Check::Password { user, password } => match Principal::user(user) {
+                None => CheckOutcome::Wrong("user"),
+                Some(principal) if self.has_password(user, password) => {
+                    CheckOutcome::Right(Box::new(principal), None)
+                }
+                Some(_) => CheckOutcome::Wrong(FailureReason::Credentials.as_str()),
+            },
+            Check::Token { user, token } => match &self.tokens {
+                Some(tokens) => tokens.check(token, user.as_deref()),
+                None => CheckOutcome::Wrong(FailureReason::Mechanism.as_str()),
+            },
+        }
+    }
+
+    fn has_password(&self, user: &str, password: &Secret) -> bool {
         let users = self.users();
         let is_right = users.has_password(user, password);
         if is_right {

@@ -7,11 +7,14 @@ use weir_identity::Principal;
 use weir_net::limited;
 use weir_sasl::random::random_nonce;
 use weir_sasl::server::{Admission, Check, FailureReason, LoginEnv, LoginReply, ServerLogin};
-use weir_security::Secret;
 use weir_wire::WireError;
 
-use super::{ClusterLogins, LoginOutcome};
+use super::{CheckOutcome, ClusterLogins, LoginOutcome};
 use crate::broker_login::{BrokerIdentity, BrokerLoginOutcome, Credential};
+
+/// Longest wait for keys that are being fetched, and interval of checks meanwhile.
+const KEYS_TIMEOUT_MS: u64 = 5_000;
+const KEYS_INTERVAL_MS: u64 = 100;
 
 /// Action for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,17 +38,38 @@ pub(crate) struct LoginGate {
     /// Time at which the login expires, in milliseconds.
     expires_ms: Option<u64>,
     now_ms: u64,
-    /// Password that a login thread checks, until it is taken.
-    task: Option<(String, Secret)>,
-    /// User of the password that is checked.
+    /// Credentials that a login thread checks, until they are taken.
+    task: Option<Check>,
+    /// Begin of the wait for keys, and time of the next check.
+    retry: Option<KeyWait>,
+    /// User of the credentials that are checked.
     user: Option<String>,
+    /// Reason why the client's token was rejected, until it acknowledges that.
+    rejected: Option<&'static str>,
     /// Identity of the proxy at the brokers; `None`: the brokers require no login.
     brokers: Option<Arc<BrokerIdentity>>,
     /// Principal of a first login that continues at a broker.
-    verified: Option<Principal>,
+    verified: Option<VerifiedClient>,
     /// Credential for that, until it is taken.
     credential: Option<Arc<Credential>>,
     failure: Option<Failure>,
+}
+
+/// A client whose credentials are right.
+#[derive(Debug)]
+struct VerifiedClient {
+    principal: Principal,
+    /// Time at which the credentials end, in milliseconds.
+    ends_ms: Option<u64>,
+}
+
+/// Wait for keys that are being fetched.
+#[derive(Debug)]
+struct KeyWait {
+    check: Check,
+    since_ms: u64,
+    at_ms: u64,
+    is_due: bool,
 }
 
 /// A failed login whose response is delayed.
@@ -74,7 +98,9 @@ impl LoginGate {
             expires_ms: None,
             now_ms: 0,
             task: None,
+            retry: None,
             user: None,
+            rejected: None,
             verified: None,
             credential: None,
             failure: None,
@@ -168,21 +194,28 @@ impl LoginGate {
         match reply {
             LoginReply::Send(frame) => Some(frame),
             LoginReply::User(user) if self.is_limited() => self.reject(user, "limited"),
-            LoginReply::User(user) => self.accept(user),
-            LoginReply::Check(Check::Password { user, password }) => {
+            LoginReply::User(user) => self.accept_user(user),
+            LoginReply::Check(check) => {
+                let user = match &check {
+                    Check::Password { user, .. } => user.clone(),
+                    Check::Token { user, .. } => user.clone().unwrap_or_default(),
+                };
                 if self.is_limited() {
                     return self.reject(user, "limited");
                 }
-                if self.logins.knows_password(&user, &password) {
-                    return self.accept(user);
+                if let Check::Password { user, password } = &check {
+                    if self.logins.knows_password(user, password) {
+                        return self.accept_user(user.clone());
+                    }
                 }
-                self.user = Some(user.clone());
-                self.task = Some((user, password));
+                self.user = Some(user);
+                self.task = Some(check);
                 None
             }
-            // The configuration does not offer the mechanism.
-            LoginReply::Check(Check::Token { .. }) => self.reject(String::new(), "mechanism"),
-            LoginReply::Failed { frame, reason } => self.fail(frame, reason.as_str()),
+            LoginReply::Failed { frame, reason } => {
+                let reason = self.rejected.take().unwrap_or(reason.as_str());
+                self.fail(frame, reason)
+            }
         }
     }
 
@@ -190,17 +223,43 @@ impl LoginGate {
         !self.logins.admits(self.client.ip())
     }
 
-    /// Returns the password to check, once.
-    pub(crate) fn take_task(&mut self) -> Option<(String, Secret)> {
+    /// Returns the credentials to check, once.
+    pub(crate) fn take_task(&mut self) -> Option<Check> {
         self.task.take()
     }
 
+    /// Repeats a check that waited for keys. Returns the time of the next one.
+    pub(crate) fn repeat_check(&mut self, now_ms: u64) -> Option<u64> {
+        let wait = self.retry.as_mut()?;
+        if wait.is_due || now_ms < wait.at_ms {
+            return (!wait.is_due).then_some(wait.at_ms);
+        }
+        wait.is_due = true;
+        self.task = Some(wait.check.clone());
+        None
+    }
+
     /// Continues with the result of a check. Returns the response, unless it comes later.
-    pub(crate) fn checked(&mut self, is_right: bool) -> Option<Vec<u8>> {
+    pub(crate) fn checked(&mut self, check: Check, outcome: CheckOutcome) -> Option<Vec<u8>> {
+        let now_ms = self.now_ms;
+        let since_ms = self.retry.take().map_or(now_ms, |wait| wait.since_ms);
+        if matches!(outcome, CheckOutcome::Pending) && now_ms < since_ms + KEYS_TIMEOUT_MS {
+            self.retry = Some(KeyWait {
+                check,
+                since_ms,
+                at_ms: now_ms + KEYS_INTERVAL_MS,
+                is_due: false,
+            });
+            return None;
+        }
         let user = self.user.take().unwrap_or_default();
-        match is_right {
-            true => self.accept(user),
-            false => self.reject(user, FailureReason::Credentials.as_str()),
+        match outcome {
+            CheckOutcome::Right(principal, lifetime_ms) => self.accept(VerifiedClient {
+                principal: *principal,
+                ends_ms: lifetime_ms.map(|ms| now_ms.saturating_add(ms)),
+            }),
+            CheckOutcome::Wrong(reason) => self.reject(user, reason),
+            CheckOutcome::Pending => self.reject(user, "keys_unavailable"),
         }
     }
 
@@ -210,33 +269,46 @@ impl LoginGate {
         self.reject(user, "overloaded")
     }
 
-    fn accept(&mut self, user: String) -> Option<Vec<u8>> {
-        let Some(principal) = Principal::user(&user) else {
-            return self.reject(user, "user");
-        };
-        if self
-            .principal
-            .as_ref()
-            .is_some_and(|old| !old.is_same(&principal))
-        {
-            return self.reject(user, FailureReason::Changed.as_str());
+    fn accept_user(&mut self, user: String) -> Option<Vec<u8>> {
+        match Principal::user(&user) {
+            Some(principal) => self.accept(VerifiedClient {
+                principal,
+                ends_ms: None,
+            }),
+            None => self.reject(user, "user"),
+        }
+    }
+
+    fn accept(&mut self, client: VerifiedClient) -> Option<Vec<u8>> {
+        let user = || client.principal.name().to_owned();
+        let old = self.principal.as_ref();
+        if old.is_some_and(|old| !old.is_same(&client.principal)) {
+            return self.reject(user(), FailureReason::Changed.as_str());
         }
         if let Some(brokers) = &self.brokers {
-            let Some(credential) = brokers.of_principal(&principal) else {
+            let Some(credential) = brokers.of_principal(&client.principal) else {
                 brokers.count(BrokerLoginOutcome::Unmapped);
-                return self.reject(user, "mapping");
+                return self.reject(user(), "mapping");
             };
             if self.principal.is_none() {
                 self.credential = Some(credential);
-                self.verified = Some(principal);
+                self.verified = Some(client);
                 return None;
             }
         }
-        Some(self.complete(principal))
+        Some(self.complete(client))
     }
 
-    fn complete(&mut self, principal: Principal) -> Vec<u8> {
-        let session_ms = self.logins.limits.session_ms;
+    fn complete(&mut self, client: VerifiedClient) -> Vec<u8> {
+        let VerifiedClient { principal, ends_ms } = client;
+        let left_ms = ends_ms.map(|ends_ms| ends_ms.saturating_sub(self.now_ms));
+        let session_ms = self
+            .logins
+            .limits
+            .session_ms
+            .into_iter()
+            .chain(left_ms)
+            .min();
         self.expires_ms = session_ms.map(|ms| self.now_ms.saturating_add(ms));
         let frame = self.login.accept(session_ms);
         let (mechanism, client, cluster) = (self.login.mechanism(), self.client, &*self.cluster);
@@ -244,7 +316,10 @@ impl LoginGate {
         self.logins
             .count(mechanism, LoginOutcome::Accepted, address);
         limited!(debug, "login accepted", %client, cluster, %principal, "client logged in");
-        self.principal.get_or_insert_with(|| Arc::new(principal));
+        // Groups and claims may have changed.
+        if self.principal.as_ref().is_none_or(|old| **old != principal) {
+            self.principal = Some(Arc::new(principal));
+        }
         frame
     }
 
@@ -260,10 +335,10 @@ impl LoginGate {
 
     /// Ends a login that a broker accepted or refused. Returns the response, unless it comes later.
     pub(crate) fn broker_decided(&mut self, is_accepted: bool) -> Option<Vec<u8>> {
-        let principal = self.verified.take()?;
+        let client = self.verified.take()?;
         match is_accepted {
-            true => Some(self.complete(principal)),
-            false => self.reject(principal.name().to_owned(), "broker"),
+            true => Some(self.complete(client)),
+            false => self.reject(client.principal.name().to_owned(), "broker"),
         }
     }
 
@@ -271,7 +346,10 @@ impl LoginGate {
         self.user = Some(user);
         match self.login.reject(FailureReason::Credentials) {
             LoginReply::Failed { frame, .. } => self.fail(frame, reason),
-            LoginReply::Send(frame) => Some(frame),
+            LoginReply::Send(frame) => {
+                self.rejected = Some(reason);
+                Some(frame)
+            }
             LoginReply::Check(_) | LoginReply::User(_) => self.fail(None, reason),
         }
     }

@@ -17,6 +17,9 @@ pub(crate) enum StreamError {
     /// A request that is not allowed before a login, or after it has expired.
     #[error("client: API key {key} without a valid login")]
     NotLoggedIn { key: i16 },
+    /// A certificate without the name that principals need, or that no rule matches.
+    #[error("client: its certificate has no name for a principal")]
+    NoPrincipal,
     /// A denied request that has no response.
     #[error("client: {0} is denied by access rules")]
     Denied(&'static str),

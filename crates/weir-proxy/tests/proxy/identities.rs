@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use rdkafka::producer::{BaseProducer, Producer};
 use serde_json::json;
-use weir_lab::security::ClientCertificate;
+use weir_lab::security::{Authority, CertificateRequest, CertificateUsage, ClientCertificate};
 use weir_lab::{Lab, LabOptions, LabSecurity, SecondListener};
 
 use super::foreign::{aiokafka_driver, run_driver_with};
@@ -300,4 +300,71 @@ fn java_and_aiokafka_use_the_credential_of_the_proxy() {
     assert!(output.contains("\"acked\":2000"), "{output}");
     assert!(upstream_logins(&proxy, "one", "accepted") >= 5);
     assert_eq!(upstream_logins(&proxy, "one", "failed"), 0);
+}
+
+/// One proxy has certificates of clients, and another proxy in front of it shows them.
+#[test]
+fn subjects_of_certificates_become_principals() {
+    let own = topic(&broker(), "own", 1, 1);
+    let foreign = topic(&broker(), "foreign", 1, 1);
+    let authority = Authority::new("clients").expect("an authority");
+    let store = CredentialStore::new("");
+    let file = |name: &str, text: &str| {
+        let path = store.dir.path().join(name);
+        std::fs::write(&path, text).expect("writes");
+        path
+    };
+    let trusted = file("clients.pem", authority.certificate_pem());
+    let inner = |principals: &str| {
+        proxy(&format!(
+            "advertised_host = \"localhost\"\n[cluster.tls]\ncertificate = {:?}\nkey = {:?}\n\
+             client_ca = {trusted:?}\n[cluster.certificate_principals]\n{principals}\n\
+             [cluster.access]\n[[cluster.access.rule]]\neffect = \"allow\"\n\
+             principals = [\"User:anna\"]\noperations = [\"read\"]\ntopics = [{own:?}]\n",
+            fixture("server.pem"),
+            fixture("server.key"),
+        ))
+    };
+    let issue = |name: &str, host: &str| {
+        let request = CertificateRequest {
+            name,
+            hosts: &[host],
+            usage: CertificateUsage::Client,
+            is_expired: false,
+        };
+        let issued = authority.issue(&request).expect("a certificate");
+        file("own.pem", &issued.certificate_pem);
+        file("own.key", &issued.key_pem);
+        store.write("[default]\ncertificate = \"own.pem\"\nkey = \"own.key\"\n");
+    };
+    let trust = trusting(&fixture("ca.pem"));
+    let outer_to = |inner: &TestProxy| {
+        let upstream = format!("localhost:{}", inner.address.port());
+        proxy_to(&upstream, &(store.table("one") + &trust))
+    };
+    for (principals, name, host) in [
+        (
+            "rules = ['RULE:^(?:.*,)?CN=([^,]*)(?:,.*)?$/$1/L']",
+            "ANNA",
+            "desk-7",
+        ),
+        ("name = \"dns\"", "x", "anna"),
+    ] {
+        let inner = inner(principals);
+        issue(name, host);
+        let outer = outer_to(&inner);
+        await_that("the inner proxy to be ready", || outer.get().is_ready());
+        let mut raw = Raw::connect(outer.address);
+        assert_eq!(topic_errors(&mut raw, &[&own, &foreign]), [0, 29]);
+        let page = inner.page("/connections");
+        assert!(page.contains("\"principal\":\"User:anna\""), "{page}");
+    }
+    // No rule matches.
+    let inner = inner("rules = ['RULE:^OU=.*$/x/']");
+    issue("ANNA", "desk-7");
+    let outer = outer_to(&inner);
+    let mut raw = Raw::connect(outer.address);
+    raw.send(&request(18, 0, 1, &[]));
+    assert!(raw.until_closed().is_empty());
+    assert_eq!(inner.metric("weir_proxy_requests_total"), 0);
 }

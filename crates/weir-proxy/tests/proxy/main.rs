@@ -26,5 +26,6 @@ mod server_names;
 mod streams;
 mod support;
 mod tls;
+mod tokens;
 mod tools;
 mod tools_equal;
