@@ -32,6 +32,9 @@ pub enum ProxyError {
         /// Error from the operating system.
         error: std::io::Error,
     },
+    /// An audit log that cannot be opened.
+    #[error(transparent)]
+    Audit(#[from] weir_access::audit::AuditError),
     /// A thread or a file descriptor that the operating system refused.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

@@ -7,6 +7,7 @@ mod access;
 mod address_cache;
 mod admin;
 mod api_counters;
+mod audit;
 mod broker_login;
 mod broker_registry;
 mod certificates;

@@ -15,6 +15,7 @@ use weir_net::admin::{MetricKind, MetricRow, ProcessMetrics, put_metric};
 use weir_net::otlp::OtlpCounters;
 use weir_net::watchdog::Vitals;
 
+use crate::audit::ProxyAudit;
 use crate::certificates::CertificateFiles;
 use crate::counters::{LoopMetrics, ProxyValues, TlsValues};
 use crate::data::{CurrentGeneration, LoopShared};
@@ -30,6 +31,8 @@ pub(crate) struct MetricSources {
     pub(crate) shared: Arc<LoopShared>,
     /// `None`: nothing is exported to a collector.
     pub(crate) otlp: Option<Arc<OtlpCounters>>,
+    /// `None`: there is no audit log.
+    pub(crate) audit: Option<Arc<ProxyAudit>>,
 }
 
 /// A metric without labels: name, kind, help text and current value.
@@ -51,6 +54,23 @@ impl Collector for MetricSources {
         }
         if let Some(counters) = &self.otlp {
             counters.encode("proxy", &mut encoder)?;
+        }
+        if let Some(audit) = &self.audit {
+            let [records, dropped] = audit.counts();
+            for (name, help, value) in [
+                (
+                    "weir_proxy_audit_records",
+                    "Records of the audit log.",
+                    records,
+                ),
+                (
+                    "weir_proxy_audit_dropped",
+                    "Records of the audit log that were dropped or could not be written.",
+                    dropped,
+                ),
+            ] {
+                put_metric(&mut encoder, name, MetricKind::Counter, help, value)?;
+            }
         }
         apis::encode(&self.current.get(), &mut encoder)?;
         self.encode_decisions(&mut encoder)?;

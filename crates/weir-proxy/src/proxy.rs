@@ -13,6 +13,7 @@ use weir_net::otlp::{Export, Exporter};
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 
 use crate::admin::Pages;
+use crate::audit::ProxyAudit;
 use crate::broker_registry::BrokerInfo;
 use crate::config::ProxyConfig;
 use crate::counters::LoopMetrics;
@@ -65,6 +66,12 @@ impl Proxy {
         if let Some(source) = &traces {
             opened.trace_with(source);
         }
+        let audit = config.audit.as_ref().map(ProxyAudit::start).transpose()?;
+        let audit = audit.map(|(audit, thread)| {
+            threads.handles.push(thread);
+            opened.audit_with(&audit);
+            audit
+        });
         let logins = match opened.have_logins() {
             true => Some(threads.start_logins()?),
             false => None,
@@ -99,13 +106,9 @@ impl Proxy {
         let (senders, loops, loop_metrics, heartbeats) = started;
         let watchdog = Watchdog::start(heartbeats, config.watchdog)?;
         let state = (Arc::clone(&current), Arc::clone(&shared));
-        let reloader = Arc::new(Reloader::new(
-            &config,
-            state,
-            senders.clone(),
-            threads,
-            traces,
-        ));
+        let mut reloader = Reloader::new(&config, state, senders.clone(), threads, traces);
+        reloader.audit.clone_from(&audit);
+        let reloader = Arc::new(reloader);
         reloader.begin(opened)?;
         let (stop_watch, stopped) = bounded(0);
         if config.watch_config {
@@ -114,6 +117,7 @@ impl Proxy {
         let draining = Arc::new(AtomicBool::new(false));
         let sources = MetricSources {
             otlp: export.as_ref().map(Export::counters),
+            audit,
             loops: loop_metrics,
             certificates: Arc::clone(reloader.certificates()),
             current,
@@ -173,6 +177,9 @@ impl Proxy {
     pub fn reload_certificates(&self) {
         self.reloader.certificates().reload();
         self.reloader.current.get().reload_users(true);
+        if let Some(audit) = &self.reloader.audit {
+            audit.reopen();
+        }
     }
 
     /// Reads the configuration again and uses it as a whole. If it is wrong, the error is logged

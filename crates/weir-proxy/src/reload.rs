@@ -23,6 +23,7 @@ use weir_net::otlp::TraceSource;
 use weir_net::tls::FileWatcher;
 
 use self::fixed::FixedSettings;
+use crate::audit::ProxyAudit;
 use crate::certificates::CertificateFiles;
 use crate::cluster_id::ClusterId;
 use crate::config::{ConfigOrigin, ProxyConfig};
@@ -157,6 +158,13 @@ impl OpenedClusters {
         clusters.any(|(cluster, _)| cluster.config.has_login_threads())
     }
 
+    /// Lets the clusters record events of their clients.
+    pub(crate) fn audit_with(&self, log: &Arc<ProxyAudit>) {
+        for (cluster, _) in &self.clusters {
+            cluster.audit_with(log);
+        }
+    }
+
     /// Lets the new clusters trace requests.
     pub(crate) fn trace_with(&self, source: &TraceSource) {
         for (cluster, _) in &self.clusters {
@@ -185,6 +193,8 @@ pub(crate) struct Reloader {
     pub(crate) counts: Arc<ReloadCounts>,
     /// Takes the traces of requests; `None` if none are traced.
     traces: Option<TraceSource>,
+    /// Audit log; `None` if there is none.
+    pub(crate) audit: Option<Arc<ProxyAudit>>,
     /// Locked during a reload.
     threads: Mutex<ClusterThreads>,
 }
@@ -231,6 +241,7 @@ impl Reloader {
             certificates: Arc::new(CertificateFiles::new(config)),
             counts: Arc::default(),
             traces,
+            audit: None,
             threads: Mutex::new(threads),
         }
     }
@@ -254,6 +265,10 @@ impl Reloader {
             Err(TryLockError::WouldBlock) => return Err(ReloadError::Busy),
         };
         let outcome = self.replace(&mut threads);
+        if let Some(audit) = &self.audit {
+            audit.reopen();
+            audit.reloaded(self.current.get().number, outcome.is_ok());
+        }
         self.counts.record(&outcome);
         match &outcome {
             Ok(ReloadReport {
@@ -291,6 +306,9 @@ impl Reloader {
         };
         if let Some(source) = &self.traces {
             opened.trace_with(source);
+        }
+        if let Some(audit) = &self.audit {
+            opened.audit_with(audit);
         }
         // From here on, nothing fails except for what the log reports.
         self.certificates.replace(files);
@@ -413,6 +431,9 @@ impl Reloader {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.probes.clear();
         threads.logins = None;
+        if let Some(audit) = &self.audit {
+            audit.close();
+        }
         if let Some(pool) = &self.current.get().pool {
             pool.stop();
         }

@@ -109,6 +109,15 @@ pub(crate) fn is_of_broker_logins(key: i16) -> bool {
     matches!(key, 38..=41 | 50 | 51)
 }
 
+/// Returns `true` for APIs that change topics, ACLs, configurations, partitions, delegation tokens,
+/// groups, quotas, SCRAM users and features.
+pub(crate) fn is_write(key: i16) -> bool {
+    let kinds = [
+        19, 20, 30, 31, 33, 34, 37, 38, 39, 40, 42, 43, 44, 45, 47, 49, 51, 57,
+    ];
+    kinds.contains(&key)
+}
+
 pub(crate) fn name(key: i16) -> &'static str {
     let found = SUPPORTED.iter().find(|row| row.0 == key && key != KEY_END);
     found.map_or("unknown", |row| row.1)

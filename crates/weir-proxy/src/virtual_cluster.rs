@@ -1,9 +1,10 @@
 //! The state of a virtual cluster that all threads share.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::api_counters::ClusterApis;
+use crate::audit::{ClusterAudit, ProxyAudit};
 use crate::broker_login::IdentityMode;
 use crate::broker_registry::BrokerRegistry;
 use crate::cluster_id::ClusterId;
@@ -28,6 +29,8 @@ pub(crate) struct VirtualCluster {
     pub(crate) health: Arc<ClusterHealth>,
     /// Counters of its clients' requests.
     pub(crate) apis: Arc<ClusterApis>,
+    /// Audit log; empty without one.
+    pub(crate) audit: OnceLock<Arc<ClusterAudit>>,
 }
 
 /// State of a cluster that a reload does not replace.
@@ -90,6 +93,7 @@ impl VirtualCluster {
             broker_registry: state.broker_registry,
             health: state.health,
             apis: state.apis,
+            audit: OnceLock::new(),
             config,
         }
     }
@@ -109,6 +113,19 @@ impl VirtualCluster {
             && self.config.logins.is_some() == old.config.logins.is_some()
             && self.config.certificates.is_some() == old.config.certificates.is_some()
             && self.broker_mode() == old.broker_mode()
+    }
+
+    /// Records events of its clients from now on.
+    pub(crate) fn audit_with(&self, log: &Arc<ProxyAudit>) {
+        let identity = self.broker_mode().map_or("pass", IdentityMode::as_str);
+        let new = || {
+            Arc::new(ClusterAudit::new(
+                Arc::clone(log),
+                &self.config.name,
+                identity,
+            ))
+        };
+        self.audit.get_or_init(new);
     }
 
     fn broker_mode(&self) -> Option<IdentityMode> {

@@ -9,19 +9,22 @@ const QUEUE: usize = 10_000;
 const QUEUE_MAX: usize = 1_000_000;
 
 /// Destination and queue of the audit log.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditConfig {
     /// Destination of the lines.
     pub target: AuditTarget,
     /// Maximum number of records that wait for the writer; default 10,000.
     pub queue: usize,
-    /// Name of this gateway in the records; default the name of the host.
+    /// Name of this gateway or proxy in the records; default the name of the host.
     pub gateway: String,
 }
 
+/// Destination of the lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditTarget {
+    /// Standard output.
     Stdout,
+    /// A file, to which lines are appended.
     File(PathBuf),
 }
 
@@ -61,19 +64,32 @@ pub enum AuditError {
 impl RawAudit {
     /// Checks the settings; a relative path starts at `dir`. Opens nothing.
     pub fn check(self, dir: &Path) -> Result<AuditConfig, AuditError> {
-        let queue = self.queue.unwrap_or(QUEUE);
+        AuditConfig::new(self.path, self.queue, self.gateway, dir)
+    }
+}
+
+impl AuditConfig {
+    /// Checks the settings; a relative path starts at `dir`, and `stdout` is standard output. What
+    /// is `None` has its default. Opens nothing.
+    pub fn new(
+        path: PathBuf,
+        queue: Option<usize>,
+        name: Option<String>,
+        dir: &Path,
+    ) -> Result<Self, AuditError> {
+        let queue = queue.unwrap_or(QUEUE);
         if !(1..=QUEUE_MAX).contains(&queue) {
             return Err(AuditError::Queue(queue));
         }
-        if self.path.as_os_str().is_empty() {
+        if path.as_os_str().is_empty() {
             return Err(AuditError::NoPath);
         }
-        let target = match self.path.to_str() {
+        let target = match path.to_str() {
             Some("stdout") => AuditTarget::Stdout,
-            _ => AuditTarget::File(dir.join(&self.path)),
+            _ => AuditTarget::File(dir.join(&path)),
         };
-        let gateway = self.gateway.unwrap_or_else(host_name);
-        Ok(AuditConfig {
+        let gateway = name.unwrap_or_else(host_name);
+        Ok(Self {
             target,
             queue,
             gateway,

@@ -4,188 +4,121 @@
 
 mod config;
 mod sink;
+mod writer;
 
-pub use self::config::AuditConfig;
-pub use self::config::{AuditError, RawAudit};
+pub use self::config::{AuditConfig, AuditError, AuditTarget, RawAudit};
+pub use self::writer::{LineSource, LineWriter, unix_ms};
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_identity::audit::{
     AuditEvent, AuditOutcome, AuditQueue, AuditRecord, RejectionLimiter, RejectionLimits,
 };
-use weir_net::limited;
-
-use self::sink::AuditSink;
-use weir_net::lock;
-
-/// Bytes of lines that are written with one call.
-const BATCH_BYTES: usize = 64 * 1024;
-/// Time after which summaries of rejections are written if nothing else is.
-const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sending end of the audit log, shared by all threads.
 #[derive(Debug)]
 pub struct AuditLog {
     gateway: String,
-    state: Mutex<AuditState>,
-    wake: Condvar,
-    /// Records that could not be written.
-    unwritten: AtomicU64,
+    writer: Arc<LineWriter<GatewayLines>>,
 }
 
+/// Records that wait for the writer.
 #[derive(Debug)]
-struct AuditState {
+struct GatewayLines {
+    gateway: String,
     queue: AuditQueue,
     limiter: RejectionLimiter,
-    reopen: bool,
-    closed: bool,
 }
 
 impl AuditLog {
     /// Opens the log and starts its writer, which ends after [`Self::close`].
     pub fn start(config: &AuditConfig) -> Result<(Arc<Self>, JoinHandle<()>), AuditError> {
-        let sink = AuditSink::open(&config.target)?;
-        let log = Arc::new(Self::new(config));
-        let writer = Arc::clone(&log);
-        let thread = std::thread::Builder::new().name("audit".to_owned());
-        let thread = thread.spawn(move || writer.write(sink));
-        let thread = thread.map_err(AuditError::Thread)?;
-        Ok((log, thread))
-    }
-
-    fn new(config: &AuditConfig) -> Self {
-        Self {
+        let lines = GatewayLines {
             gateway: config.gateway.clone(),
-            state: Mutex::new(AuditState {
-                queue: AuditQueue::new(config.queue),
-                limiter: RejectionLimiter::new(RejectionLimits::default()),
-                reopen: false,
-                closed: false,
-            }),
-            wake: Condvar::new(),
-            unwritten: AtomicU64::new(0),
-        }
+            queue: AuditQueue::new(config.queue),
+            limiter: RejectionLimiter::new(RejectionLimits::default()),
+        };
+        let (writer, thread) = LineWriter::start(lines, &config.target)?;
+        let gateway = config.gateway.clone();
+        Ok((Arc::new(Self { gateway, writer }), thread))
     }
 
     /// Returns a record of this gateway at the current time, for [`Self::record`].
     pub fn event(&self, event: AuditEvent, outcome: AuditOutcome) -> AuditRecord {
-        AuditRecord::new(&self.gateway, now_ms(), event, outcome)
+        AuditRecord::new(&self.gateway, unix_ms(), event, outcome)
     }
 
     /// Queues a record. Rejections of one address above the limit per second are counted instead.
     pub fn record(&self, record: AuditRecord) {
-        let mut state = lock(&self.state);
-        if record.outcome() == AuditOutcome::Deny {
-            self.summarize(&mut state);
-            let address = record.address_text().unwrap_or_default();
-            if !state.limiter.admit(address, record.event()) {
-                drop(state);
-                // The writer summarizes them after this second.
-                return self.wake.notify_one();
-            }
-        }
-        state.queue.push(record);
-        drop(state);
-        self.wake.notify_one();
+        self.writer.add(|lines| lines.record(record));
     }
 
     /// Returns the number of records that were dropped or could not be written.
     pub fn dropped(&self) -> u64 {
-        let dropped = lock(&self.state).queue.dropped();
-        dropped.allowed_subscriptions + dropped.others + self.unwritten.load(Ordering::Relaxed)
+        let dropped = self.writer.read(|lines| lines.queue.dropped());
+        dropped.allowed_subscriptions + dropped.others + self.writer.unwritten()
     }
 
     /// Opens the file again, after it was renamed by log rotation.
     pub fn reopen(&self) {
-        lock(&self.state).reopen = true;
-        self.wake.notify_one();
+        self.writer.reopen();
     }
 
     /// Ends the writer after the records in the queue.
     pub fn close(&self) {
-        lock(&self.state).closed = true;
-        self.wake.notify_one();
+        self.writer.close();
     }
+}
 
+impl GatewayLines {
+    fn record(&mut self, record: AuditRecord) {
+        if record.outcome() == AuditOutcome::Deny {
+            self.prepare();
+            let address = record.address_text().unwrap_or_default();
+            if !self.limiter.admit(address, record.event()) {
+                // Summarized after this second.
+                return;
+            }
+        }
+        self.queue.push(record);
+    }
+}
+
+impl LineSource for GatewayLines {
     /// Queues a record for each address whose rejections of an earlier second were not all written.
-    fn summarize(&self, state: &mut AuditState) {
-        for summary in state.limiter.summaries(now_ms()) {
-            let record = self.event(summary.event, AuditOutcome::Deny);
+    fn prepare(&mut self) {
+        let now_ms = unix_ms();
+        for summary in self.limiter.summaries(now_ms) {
+            let (event, outcome) = (summary.event, AuditOutcome::Deny);
+            let record = AuditRecord::new(&self.gateway, now_ms, event, outcome);
             let record = record.reason("summary").count(summary.count.into());
-            state.queue.push(match summary.address.as_deref() {
+            self.queue.push(match summary.address.as_deref() {
                 None | Some("") => record,
                 Some(address) => record.address(address),
             });
         }
     }
 
-    fn write(&self, mut sink: AuditSink) {
-        let mut lines = String::new();
-        loop {
-            lines.clear();
-            let Some((count, reopen)) = self.next_batch(&mut lines) else {
-                return;
-            };
-            if reopen {
-                if let Err(error) = sink.reopen() {
-                    tracing::error!(%error, "audit log not opened again, kept the current file");
-                }
-            }
-            if let Err(error) = sink.write(lines.as_bytes()) {
-                self.unwritten.fetch_add(count, Ordering::Relaxed);
-                limited!(error, "audit log not written", %error, "audit log not written");
-            }
-        }
+    fn pop_line(&mut self, lines: &mut String) -> bool {
+        let Some(record) = self.queue.pop() else {
+            return false;
+        };
+        // All members are texts and numbers, which JSON can represent.
+        let _ = record.push_line(lines);
+        true
     }
 
-    /// Waits for records and appends their lines. Returns their number and whether the file must be
-    /// opened again before them, `None` at the end.
-    fn next_batch(&self, lines: &mut String) -> Option<(u64, bool)> {
-        let mut state = lock(&self.state);
-        loop {
-            self.summarize(&mut state);
-            let mut count = 0;
-            while lines.len() < BATCH_BYTES {
-                let Some(record) = state.queue.pop() else {
-                    break;
-                };
-                // All members are texts and numbers, which JSON can represent.
-                let _ = record.push_line(lines);
-                count += 1;
-            }
-            let reopen = std::mem::take(&mut state.reopen);
-            if count > 0 || reopen {
-                return Some((count, reopen));
-            }
-            if state.closed {
-                return None;
-            }
-            state = match state.limiter.has_excess() {
-                true => {
-                    let waited = self.wake.wait_timeout(state, SUMMARY_INTERVAL);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-                false => (self.wake.wait(state)).unwrap_or_else(PoisonError::into_inner),
-            };
-        }
+    fn has_pending(&self) -> bool {
+        self.limiter.has_excess()
     }
-}
-
-/// Returns Unix time in milliseconds.
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_millis() as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
-    use super::config::AuditTarget;
     use super::*;
 
     fn config(path: &Path, queue: usize) -> AuditConfig {

@@ -6,4 +6,4 @@ mod record;
 
 pub use queue::{AuditDropped, AuditQueue};
 pub use rate::{RejectionLimiter, RejectionLimits, RejectionSummary};
-pub use record::{AuditAuth, AuditEvent, AuditOutcome, AuditRecord};
+pub use record::{AuditAuth, AuditEvent, AuditOutcome, AuditRecord, timestamp};

@@ -283,7 +283,7 @@ impl AuditRecord {
 }
 
 /// Returns the time with milliseconds, in UTC.
-fn timestamp(now_ms: u64) -> String {
+pub fn timestamp(now_ms: u64) -> String {
     let at = i64::try_from(now_ms)
         .ok()
         .and_then(|ms| Timestamp::from_millisecond(ms).ok());

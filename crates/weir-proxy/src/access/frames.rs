@@ -12,6 +12,7 @@ use super::pending::PendingAccess;
 use super::response;
 use super::rules::AccessRules;
 use super::session::AccessSession;
+use crate::audit::{AuditDetails, AuditKind};
 use crate::versions::{self, PRODUCE};
 use weir_filters::TopicNames;
 use weir_identity::Principal;
@@ -100,6 +101,18 @@ impl Access<'_> {
             let principal = principal.map_or("", |one| &**one);
             let api = versions::name(key);
             let is_dry_run = self.session.rules.is_dry_run;
+            if let Some((audit, client)) = &self.session.audit {
+                let details = AuditDetails {
+                    api: Some(api),
+                    operation: Some(operation.to_string().into()),
+                    resource_type: Some(kind.to_string().into()),
+                    resource: Some(name.clone()),
+                    decision: Some(if is_dry_run { "dry_run" } else { "denied" }),
+                    ..AuditDetails::default()
+                };
+                let principal = (!principal.is_empty()).then_some(principal);
+                audit.record(AuditKind::Denied, *client, principal, details);
+            }
             tracing::debug!(principal, api, %operation, %kind, name = &*name, is_dry_run, "denied");
             if is_dry_run {
                 return Ok(Some(Verdict::Forward(None)));

@@ -1,12 +1,13 @@
 //! The rights of one connection.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use weir_identity::acl::{AclOperation, AclRule, AclSubject, DecisionCache, ResourceType};
 
 use super::rules::AccessRules;
+use crate::audit::ClusterAudit;
 
 /// Group and member of a share session.
 type ShareSession = (Box<[u8]>, Box<[u8]>);
@@ -23,6 +24,8 @@ pub(crate) struct AccessSession {
     share_sessions: HashSet<ShareSession>,
     /// The client may write to all topics with all transactional ids.
     pub(super) writes_all: bool,
+    /// Audit log and address of the client; `None` without an audit log.
+    pub(crate) audit: Option<(Arc<ClusterAudit>, SocketAddr)>,
 }
 
 impl AccessSession {
@@ -41,6 +44,7 @@ impl AccessSession {
             fetch_session: None,
             share_sessions: HashSet::new(),
             writes_all,
+            audit: None,
             subject,
         })
     }

@@ -16,6 +16,7 @@ use super::origin::ConfigOrigin;
 use super::proxy_protocol::ProxyProtocol;
 use super::server_names::ServerNames;
 use crate::access::AccessRules;
+use crate::audit::ProxyAuditConfig;
 use crate::broker_login::BrokerIdentity;
 use crate::login::{CertificatePrincipals, ClusterLogins};
 use crate::versions::{SASL_AUTHENTICATE, SASL_HANDSHAKE, SupportedVersions, is_of_broker_logins};
@@ -28,6 +29,8 @@ pub struct ProxyConfig {
     pub clusters: Vec<ClusterConfig>,
     /// Admin port.
     pub admin: AdminConfig,
+    /// Audit log; `None`: nothing is recorded.
+    pub(crate) audit: Option<ProxyAuditConfig>,
     /// Export to an OpenTelemetry collector; `None`: nothing is exported.
     pub otlp: Option<OtlpConfig>,
     /// Limits on the time an event loop may make no progress.

@@ -19,6 +19,7 @@ use super::server_names::{RawServerNames, conflict_of_names};
 use super::tls::UpstreamTls;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::access::AccessConfig;
+use crate::audit::RawAudit;
 use crate::broker_login::RawBrokerIdentity;
 use crate::error::ProxyError;
 use crate::login::{RawCertificatePrincipals, RawIdentity};
@@ -41,6 +42,8 @@ pub(super) struct RawFile {
     watch_config: bool,
     /// Admin port.
     admin: AdminTable,
+    /// Audit log; without this table nothing is recorded.
+    audit: Option<RawAudit>,
     /// Export to an OpenTelemetry collector, in builds with the feature otlp.
     otlp: Option<OtlpTable>,
     /// Limits on the time an event loop may make no progress.
@@ -60,6 +63,7 @@ impl Default for RawFile {
             splice: true,
             watch_config: false,
             admin: AdminTable::default(),
+            audit: None,
             otlp: None,
             watchdog: WatchdogConfig::default(),
             limits: ProxyLimits::default(),
@@ -183,12 +187,15 @@ impl ProxyConfig {
                 .open_without_sessions(overrides.admin, DEFAULT_ADMIN, source.directory);
         let admin = admin.map_err(|error| source.error(error))?;
         tls_files.extend(admin.files.clone());
+        let audit = raw.audit.map(|audit| audit.check(source.directory));
+        let audit = audit.transpose().map_err(|error| source.error(error))?;
         let env = |name: &str| std::env::var(name).ok();
         let otlp = OtlpTable::open(raw.otlp, "weir-proxy", source.directory, env);
         let otlp = otlp.map_err(|error| source.error(error))?;
         raw.limits.buffered_bytes = Some(raw.limits.buffered());
         let config = Self {
             admin,
+            audit,
             otlp,
             watchdog: raw.watchdog,
             clusters,

@@ -27,6 +27,7 @@ use super::pair::{ConnectionPair, Upstream};
 use super::pipe::PipePool;
 use super::proxy_loop::ProxyLoop;
 use crate::address_cache::AddressCache;
+use crate::audit::{AuditDetails, AuditKind};
 use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
 use crate::counters::{LoopCounters, LoopMetrics};
@@ -314,10 +315,14 @@ impl ProxyLoop {
         pair.login = config.logins.as_ref().map(|logins| {
             let brokers = config.broker_identity.clone();
             let gate = LoginGate::new(Arc::clone(logins), brokers, &config.name, pair.peer);
-            Box::new(gate)
+            Box::new(gate.with_audit(pair.cluster.audit.get().cloned()))
         });
         let identity = config.broker_identity.as_ref();
         pair.broker_session = identity.map(|one| Box::new(BrokerSession::new(one)));
+        if let Some(audit) = pair.cluster.audit.get() {
+            audit.record(AuditKind::Connect, pair.peer, None, AuditDetails::default());
+            pair.in_flight.note_writes();
+        }
         let since_ms = pair.since_ms;
         let until_ms = since_ms + self.state.generation.limits.handshake_timeout_ms;
         let login_ms = pair

@@ -9,6 +9,7 @@ use super::iteration::{READ_BYTES, read_bytes_for};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::{ConnectionPair, Endpoint, Upstream, WaitReason};
 use super::splice::SPLICE_BYTES_MIN;
+use crate::versions;
 use crate::wire::{FilterStage, RequestContext, ResponseContext};
 use weir_filters::Direction;
 
@@ -221,13 +222,18 @@ impl LoopState {
                 &mut pair.access,
                 (pair.login.as_deref(), pair.certified.as_ref()),
                 pair.peer,
-                &cluster.config,
+                cluster,
             ),
             login: pair.login.as_deref_mut(),
         };
         self.segments.clear();
         let fed = pair.requests.feed(input, &mut context, &mut self.segments);
         self.counters.requests += pair.counted - before;
+        if let Some(audit) = pair.cluster.audit.get() {
+            for key in pair.in_flight.take_writes() {
+                audit.request(versions::name(key), pair.peer, pair.principal());
+            }
+        }
         fed?;
         if is_held {
             self.require_broker_login(pair);
@@ -341,7 +347,7 @@ impl LoopState {
                 &mut pair.access,
                 (pair.login.as_deref(), pair.certified.as_ref()),
                 pair.peer,
-                &cluster.config,
+                cluster,
             ),
         };
         self.segments.clear();

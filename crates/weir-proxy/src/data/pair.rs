@@ -16,7 +16,7 @@ use super::memory::Claim;
 use super::pipe::SplicePipe;
 use super::{ListenerTarget, PairId};
 use crate::access::{Access, AccessState};
-use crate::config::{ClusterConfig, HostPort};
+use crate::config::HostPort;
 use crate::login::LoginGate;
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream, Unfinished};
@@ -288,8 +288,9 @@ impl ConnectionPair {
         access: &'a mut AccessState,
         (login, certified): (Option<&LoginGate>, Option<&Arc<Principal>>),
         peer: SocketAddr,
-        config: &'a ClusterConfig,
+        cluster: &'a VirtualCluster,
     ) -> Option<Access<'a>> {
+        let config = &cluster.config;
         let principal = match login {
             Some(login) => login.principal(),
             None => certified,
@@ -306,6 +307,9 @@ impl ConnectionPair {
         };
         let rules = config.access.as_ref();
         let session = access.session(rules, principal, principals, peer.ip())?;
+        if session.audit.is_none() {
+            session.audit = cluster.audit.get().map(|audit| (Arc::clone(audit), peer));
+        }
         let names = &config.filters.names;
         Some(Access { session, names })
     }

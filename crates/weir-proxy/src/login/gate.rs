@@ -6,10 +6,13 @@ use std::sync::Arc;
 use weir_identity::Principal;
 use weir_net::limited;
 use weir_sasl::random::random_nonce;
-use weir_sasl::server::{Admission, Check, FailureReason, LoginEnv, LoginReply, ServerLogin};
+use weir_sasl::server::{
+    Admission, Check, FailureReason, LoginEnv, LoginReply, Mechanism, ServerLogin,
+};
 use weir_wire::WireError;
 
 use super::{CheckOutcome, ClusterLogins, LoginOutcome};
+use crate::audit::{AuditDetails, AuditKind, ClusterAudit};
 use crate::broker_login::{BrokerIdentity, BrokerLoginOutcome, Credential};
 
 /// Longest wait for keys that are being fetched, and interval of checks meanwhile.
@@ -53,6 +56,7 @@ pub(crate) struct LoginGate {
     /// Credential for that, until it is taken.
     credential: Option<Arc<Credential>>,
     failure: Option<Failure>,
+    audit: Option<Arc<ClusterAudit>>,
 }
 
 /// A client whose credentials are right.
@@ -104,7 +108,15 @@ impl LoginGate {
             verified: None,
             credential: None,
             failure: None,
+            audit: None,
         }
+    }
+
+    /// Records logins.
+    #[must_use]
+    pub(crate) fn with_audit(mut self, audit: Option<Arc<ClusterAudit>>) -> Self {
+        self.audit = audit;
+        self
     }
 
     /// Uses users and credentials of a reloaded configuration from the next login on.
@@ -315,6 +327,14 @@ impl LoginGate {
         let address = client.ip();
         self.logins
             .count(mechanism, LoginOutcome::Accepted, address);
+        if let Some(audit) = &self.audit {
+            let details = AuditDetails {
+                mechanism: mechanism.map(Mechanism::name),
+                ..AuditDetails::default()
+            };
+            let name = principal.to_string();
+            audit.record(AuditKind::Login, client, Some(&name), details);
+        }
         limited!(debug, "login accepted", %client, cluster, %principal, "client logged in");
         // Groups and claims may have changed.
         if self.principal.as_ref().is_none_or(|old| **old != principal) {
@@ -364,6 +384,15 @@ impl LoginGate {
         let (client, cluster) = (self.client, &*self.cluster);
         self.logins.count(mechanism, outcome, client.ip());
         let user = self.user.take().unwrap_or_default();
+        if let Some(audit) = &self.audit {
+            let details = AuditDetails {
+                mechanism: mechanism.map(Mechanism::name),
+                reason: Some(reason),
+                ..AuditDetails::default()
+            };
+            let name = Principal::user(&user).map(|user| user.to_string());
+            audit.record(AuditKind::LoginFailed, client, name.as_deref(), details);
+        }
         let mechanism = mechanism.map_or("none", |one| one.name());
         limited!(
             warn, "login failed", %client, cluster, mechanism, ?user, reason, "login failed"

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use weir_net::watchdog::WatchdogConfig;
 
+use crate::audit::ProxyAuditConfig;
 use crate::config::ProxyConfig;
 use weir_filters::FilterLimits;
 
@@ -22,6 +23,7 @@ pub(super) struct FixedSettings {
     buffered_bytes: usize,
     filter_limits: FilterLimits,
     admin: FixedAdmin,
+    audit: Option<ProxyAuditConfig>,
     otlp: Option<FixedOtlp>,
 }
 
@@ -65,6 +67,7 @@ impl FixedSettings {
                 hosts: admin.hosts.clone(),
                 tls: admin.files.as_ref().map(|files| files.paths().to_vec()),
             },
+            audit: config.audit.clone(),
             otlp: config.otlp.as_ref().map(|otlp| FixedOtlp {
                 endpoint: otlp.endpoint.clone(),
                 headers: otlp.headers.clone(),
@@ -106,6 +109,7 @@ impl FixedSettings {
             ("admin.token", old_admin.token == admin.token),
             ("admin.hosts", old_admin.hosts == admin.hosts),
             ("admin.tls", old_admin.tls == admin.tls),
+            ("audit", self.audit == new.audit),
             ("otlp", self.otlp == new.otlp),
         ];
         let changed = keys.into_iter().find(|(_, is_same)| !is_same);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::access::PendingAccess;
 use crate::api_counters::LoopApis;
 use crate::request_traces::RequestTrace;
-use crate::versions::SASL_HANDSHAKE;
+use crate::versions::{SASL_HANDSHAKE, is_write};
 use weir_filters::RejectedPartitions;
 
 #[derive(Debug)]
@@ -79,6 +79,8 @@ pub(crate) struct InFlightRequests {
     deferred: Option<Box<PendingAccess>>,
     /// Trace of the request that is added next.
     trace: Option<Box<RequestTrace>>,
+    /// Keys of requests that change the cluster, until they are taken; `None`: they are not noted.
+    writes: Option<Vec<i16>>,
 }
 
 /// Arrival of a request.
@@ -103,8 +105,23 @@ impl InFlightRequests {
         }
     }
 
+    /// Notes requests that change the cluster from now on.
+    pub(crate) fn note_writes(&mut self) {
+        self.writes = Some(Vec::new());
+    }
+
+    /// Takes the keys of requests that change the cluster.
+    pub(crate) fn take_writes(&mut self) -> Vec<i16> {
+        self.writes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Counts a request of the client.
     pub(crate) fn count_request(&mut self, key: i16, bytes: usize) {
+        if let Some(writes) = &mut self.writes {
+            if is_write(key) {
+                writes.push(key);
+            }
+        }
         if let Some(apis) = &self.apis {
             apis.count_request(key, bytes);
             self.trace = apis.begin_trace(key, bytes);

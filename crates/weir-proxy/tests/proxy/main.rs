@@ -2,6 +2,7 @@
 //! started by the tests.
 
 mod api_metrics;
+mod audit;
 mod clients;
 mod cluster;
 mod connect;

@@ -1,0 +1,130 @@
+//! Audit log of the proxy: who connected, logged in, was denied something or changed the cluster,
+//! one JSON object per line. Event loops add records to a bounded queue; a thread writes them.
+
+mod config;
+mod lines;
+mod record;
+
+pub(crate) use config::{ProxyAuditConfig, RawAudit};
+pub(crate) use record::{AuditDetails, AuditKind};
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use weir_access::audit::{AuditError, LineWriter, unix_ms};
+use weir_identity::Principal;
+
+use self::config::OnFull;
+use self::lines::AuditLines;
+use self::record::AuditLine;
+
+/// Sending end of the audit log, shared by all threads.
+#[derive(Debug)]
+pub(crate) struct ProxyAudit {
+    writer: Arc<LineWriter<AuditLines>>,
+    on_full: OnFull,
+}
+
+impl ProxyAudit {
+    /// Opens the log and starts its writer.
+    pub(crate) fn start(
+        config: &ProxyAuditConfig,
+    ) -> Result<(Arc<Self>, JoinHandle<()>), AuditError> {
+        let lines = AuditLines::new(&config.log);
+        let (writer, thread) = LineWriter::start(lines, &config.log.target)?;
+        let on_full = config.on_full;
+        Ok((Arc::new(Self { writer, on_full }), thread))
+    }
+
+    /// Records a reload of the configuration.
+    pub(crate) fn reloaded(&self, generation: u64, is_applied: bool) {
+        self.record(AuditLine {
+            generation: Some(generation),
+            details: AuditDetails {
+                decision: Some(if is_applied { "applied" } else { "failed" }),
+                ..AuditDetails::default()
+            },
+            ..AuditLine::new(AuditKind::Reload)
+        });
+    }
+
+    fn record(&self, line: AuditLine) {
+        let now_ms = unix_ms();
+        let add = |lines: &mut AuditLines| lines.push(line, now_ms);
+        match self.on_full {
+            OnFull::Drop => self.writer.add(add),
+            OnFull::Wait => self.writer.add_when(AuditLines::has_room, add),
+        }
+    }
+
+    /// Returns the number of records that were written or wait, and of those that were dropped or
+    /// could not be written.
+    pub(crate) fn counts(&self) -> [u64; 2] {
+        let (records, dropped) = self.writer.read(AuditLines::counts);
+        let unwritten = self.writer.unwritten();
+        [records.saturating_sub(unwritten), dropped + unwritten]
+    }
+
+    /// Opens the file again, after it was renamed by log rotation.
+    pub(crate) fn reopen(&self) {
+        self.writer.reopen();
+    }
+
+    /// Ends the writer after the records in the queue.
+    pub(crate) fn close(&self) {
+        self.writer.close();
+    }
+}
+
+/// The audit log with what is equal for all connections of a cluster.
+#[derive(Debug)]
+pub(crate) struct ClusterAudit {
+    log: Arc<ProxyAudit>,
+    cluster: Box<str>,
+    /// Mode of the identity at the brokers.
+    identity: &'static str,
+}
+
+impl ClusterAudit {
+    pub(crate) fn new(log: Arc<ProxyAudit>, cluster: &str, identity: &'static str) -> Self {
+        Self {
+            log,
+            cluster: cluster.into(),
+            identity,
+        }
+    }
+
+    /// Records an event of a client.
+    pub(crate) fn record(
+        &self,
+        kind: AuditKind,
+        client: SocketAddr,
+        principal: Option<&str>,
+        details: AuditDetails,
+    ) {
+        self.log.record(AuditLine {
+            cluster: Some(self.cluster.clone()),
+            client: Some(client),
+            principal: principal.map(Into::into),
+            identity: Some(self.identity),
+            details,
+            ..AuditLine::new(kind)
+        });
+    }
+
+    /// Records a request that changes the cluster.
+    pub(crate) fn request(
+        &self,
+        api: &'static str,
+        client: SocketAddr,
+        principal: Option<&Principal>,
+    ) {
+        let principal = principal.map(Principal::to_string);
+        let details = AuditDetails {
+            api: Some(api),
+            ..AuditDetails::default()
+        };
+        self.record(AuditKind::Admin, client, principal.as_deref(), details);
+    }
+}
