@@ -25,6 +25,12 @@ pub(crate) enum AuditKind {
 /// What an event was about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct AuditDetails {
+    /// Load balancer that forwards the connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) peer_address: Option<SocketAddr>,
+    /// Server name that the client asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) server_name: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mechanism: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

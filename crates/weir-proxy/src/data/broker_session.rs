@@ -19,6 +19,7 @@ pub(super) struct BrokerSession {
     pub(super) is_replaced: bool,
 }
 
+/// State of a login at a broker.
 #[derive(Debug)]
 pub(super) enum BrokerLoginStage {
     /// No login, and none needed yet.

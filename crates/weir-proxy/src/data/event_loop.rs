@@ -320,7 +320,14 @@ impl ProxyLoop {
         let identity = config.broker_identity.as_ref();
         pair.broker_session = identity.map(|one| Box::new(BrokerSession::new(one)));
         if let Some(audit) = pair.cluster.audit.get() {
-            audit.record(AuditKind::Connect, pair.peer, None, AuditDetails::default());
+            let origin = pair.origin.as_deref();
+            let name = origin.and_then(|origin| origin.header.authority.as_deref());
+            let details = AuditDetails {
+                peer_address: origin.and_then(|origin| origin.via),
+                server_name: name.map(Into::into),
+                ..AuditDetails::default()
+            };
+            audit.record(AuditKind::Connect, pair.peer, None, details);
             pair.in_flight.note_writes();
         }
         let since_ms = pair.since_ms;
