@@ -123,6 +123,18 @@ impl MetricSources {
             }
         }
         let mut family = encoder.encode_descriptor(
+            "weir_proxy_login_seconds",
+            "Time from the begin of an accepted login to its end.",
+            None,
+            MetricType::Histogram,
+        )?;
+        for (cluster, logins) in &logins {
+            for (mechanism, seconds) in logins.seconds() {
+                let labels = [("cluster", cluster.as_str()), ("mechanism", mechanism)];
+                seconds.encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let mut family = encoder.encode_descriptor(
             "weir_proxy_sessions_expired",
             "Connections closed because their login had expired.",
             None,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use weir_identity::Principal;
 use weir_net::lock;
 use weir_net::tls::FileWatcher;
@@ -89,6 +90,8 @@ pub(crate) struct ClusterLogins {
     started: Instant,
     counts: [[AtomicU64; LoginOutcome::ALL.len()]; MECHANISMS.len()],
     expired: AtomicU64,
+    /// Times of accepted logins, by mechanism.
+    seconds: [Histogram; MECHANISMS.len()],
 }
 
 #[derive(Debug)]
@@ -125,6 +128,13 @@ impl UserPath {
     }
 }
 
+/// Returns the place of a mechanism in [`MECHANISMS`].
+fn row(mechanism: Option<Mechanism>) -> usize {
+    let name = mechanism.map_or("other", Mechanism::name);
+    let row = MECHANISMS.iter().position(|known| *known == name);
+    row.unwrap_or(MECHANISMS.len() - 1)
+}
+
 impl ClusterLogins {
     /// Reads the users.
     pub(super) fn open(
@@ -149,6 +159,10 @@ impl ClusterLogins {
             started: Instant::now(),
             counts: Default::default(),
             expired: AtomicU64::new(0),
+            seconds: std::array::from_fn(|_| {
+                // A millisecond to half a minute.
+                Histogram::new(exponential_buckets(0.001, 2.0, 16))
+            }),
         })
     }
 
@@ -246,10 +260,20 @@ impl ClusterLogins {
         if outcome == LoginOutcome::Failed {
             lock(&self.limiter).count(address, self.now_ms());
         }
-        let name = mechanism.map_or("other", Mechanism::name);
-        let row = MECHANISMS.iter().position(|known| *known == name);
-        let row = row.unwrap_or(MECHANISMS.len() - 1);
-        self.counts[row][outcome as usize].fetch_add(1, Ordering::Relaxed);
+        self.counts[row(mechanism)][outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an accepted login that took this time.
+    pub(super) fn observe(&self, mechanism: Option<Mechanism>, took_ms: u64) {
+        self.seconds[row(mechanism)].observe(took_ms as f64 / 1e3);
+    }
+
+    /// Returns mechanism and times of the mechanisms with logins.
+    pub(crate) fn seconds(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
+        let rows = MECHANISMS.iter().zip(&self.seconds).zip(&self.counts);
+        let accepted = LoginOutcome::Accepted as usize;
+        let used = rows.filter(move |(_, row)| row[accepted].load(Ordering::Relaxed) > 0);
+        used.map(|((mechanism, seconds), _)| (*mechanism, seconds))
     }
 
     pub(super) fn count_expired(&self) {

@@ -40,6 +40,8 @@ pub(crate) struct LoginGate {
     principal: Option<Arc<Principal>>,
     /// Time at which the login expires, in milliseconds.
     expires_ms: Option<u64>,
+    /// Time at which the login that is under way began, in milliseconds.
+    began_ms: Option<u64>,
     now_ms: u64,
     /// Credentials that a login thread checks, until they are taken.
     task: Option<Check>,
@@ -100,6 +102,7 @@ impl LoginGate {
             login: ServerLogin::default(),
             principal: None,
             expires_ms: None,
+            began_ms: None,
             now_ms: 0,
             task: None,
             retry: None,
@@ -183,6 +186,7 @@ impl LoginGate {
     /// Processes a request of a login, or a raw token without its size. Returns the response,
     /// unless it comes later.
     pub(crate) fn respond(&mut self, frame: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
+        self.began_ms.get_or_insert(self.now_ms);
         let is_raw = self.login.expects_raw_token();
         let users = self.logins.users();
         let logins = Arc::clone(&self.logins);
@@ -325,6 +329,9 @@ impl LoginGate {
         let frame = self.login.accept(session_ms);
         let (mechanism, client, cluster) = (self.login.mechanism(), self.client, &*self.cluster);
         let address = client.ip();
+        let began_ms = self.began_ms.take().unwrap_or(self.now_ms);
+        let took_ms = self.now_ms.saturating_sub(began_ms);
+        self.logins.observe(mechanism, took_ms);
         self.logins
             .count(mechanism, LoginOutcome::Accepted, address);
         if let Some(audit) = &self.audit {

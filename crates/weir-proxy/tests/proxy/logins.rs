@@ -119,6 +119,9 @@ fn users_of_the_file_log_in_with_each_mechanism() {
         assert_eq!(consume_with(client_config, &topic, 100), values);
         assert!(logins(&proxy, name, "accepted") >= 2, "{name}");
         assert_eq!(logins(&proxy, name, "failed"), 0, "{name}");
+        let labels = format!("cluster=\"default\",mechanism=\"{name}\"");
+        let timed = proxy.metric(&format!("weir_proxy_login_seconds_count{{{labels}}}"));
+        assert_eq!(timed, logins(&proxy, name, "accepted"), "{name}");
     }
     let mut raw = Raw::connect(proxy.address);
     assert_eq!(plain(&mut raw, PASSWORD).session_lifetime_ms, 0);
