@@ -17,16 +17,16 @@ use super::tools::tool;
 
 /// Lifetime of logins at the broker, in milliseconds.
 const SESSION_MS: &str = "2500";
-const SERVICE_PASSWORD: &str = "service-secret";
+pub(crate) const SERVICE_PASSWORD: &str = "service-secret";
 
 /// A broker with an authorizer, and a listener with the users `svc-a` and `svc-b`, whose logins
 /// end soon. Connections without a login are those of a super user.
-struct GuardedBroker {
+pub(crate) struct GuardedBroker {
     lab: Lab,
-    secured: String,
+    pub(crate) secured: String,
 }
 
-fn guarded() -> &'static GuardedBroker {
+pub(crate) fn guarded() -> &'static GuardedBroker {
     static GUARDED: OnceLock<GuardedBroker> = OnceLock::new();
     GUARDED.get_or_init(|| {
         let port = weir_lab::ports::free_port().expect("a port");
@@ -70,12 +70,12 @@ fn guarded() -> &'static GuardedBroker {
 }
 
 /// A file of credentials.
-struct CredentialStore {
+pub(crate) struct CredentialStore {
     dir: tempfile::TempDir,
 }
 
 impl CredentialStore {
-    fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let store = Self {
             dir: tempfile::tempdir().expect("a directory"),
         };
@@ -83,11 +83,11 @@ impl CredentialStore {
         store
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().join("credentials.toml")
     }
 
-    fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         let new = self.dir.path().join("new");
         std::fs::write(&new, text).expect("writes");
         let mode = PermissionsExt::from_mode(0o600);
@@ -95,13 +95,13 @@ impl CredentialStore {
         std::fs::rename(&new, self.path()).expect("renames");
     }
 
-    fn table(&self, mode: &str) -> String {
+    pub(crate) fn table(&self, mode: &str) -> String {
         let path = self.path();
         format!("[cluster.broker_identity]\nmode = \"{mode}\"\ncredentials = {path:?}\n")
     }
 }
 
-fn service(table: &str, user: &str, password: &str) -> String {
+pub(crate) fn service(table: &str, user: &str, password: &str) -> String {
     format!(
         "[\"{table}\"]\nsasl.mechanism = \"PLAIN\"\nsasl.username = \"{user}\"\n\
          sasl.password = \"{password}\"\n"
@@ -114,7 +114,7 @@ fn upstream_logins(proxy: &TestProxy, mode: &str, outcome: &str) -> u64 {
 }
 
 /// Fails if a page of the admin port shows one of the secrets.
-fn assert_hidden(proxy: &TestProxy, secrets: &[&str]) {
+pub(crate) fn assert_hidden(proxy: &TestProxy, secrets: &[&str]) {
     for path in ["/metrics", "/connections", "/ready", "/"] {
         let page = proxy.page(path);
         for secret in secrets {

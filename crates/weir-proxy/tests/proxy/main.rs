@@ -23,6 +23,7 @@ mod proxy_protocol;
 mod reload;
 mod rules;
 mod sasl;
+mod secrets;
 mod server_names;
 mod streams;
 mod support;
