@@ -2,6 +2,7 @@
 
 mod address;
 mod model;
+mod name_conflicts;
 mod origin;
 mod proxy_protocol;
 mod raw;

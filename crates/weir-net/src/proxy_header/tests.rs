@@ -1,5 +1,7 @@
 //! Headers as other programs write them, wrong ones, and properties.
 
+use std::net::SocketAddr;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use super::{ProxyHeader, ProxyHeaderError};
+use super::content::{ProxyHeader, ProxyHeaderError};
 
 pub(super) const START: &[u8] = b"PROXY ";
 /// Longest line with its end.

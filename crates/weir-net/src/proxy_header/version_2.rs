@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use super::{
+use super::content::{
     AUTHORITY_BYTES_MAX, ForwardedTls, HEADER_BYTES_MAX, ProxyHeader, ProxyHeaderError,
     TEXT_BYTES_MAX,
 };

@@ -28,7 +28,7 @@ pub struct ProxyProtocol {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProxyProtocolError {
     #[error("proxy_protocol is set, but not trusted: list the addresses of the load balancers")]
-    NobodyTrusted,
+    NoneTrusted,
     #[error("trusted is set, but not proxy_protocol: set it to \"required\" or \"trusted\"")]
     NoMode,
     #[error("trusted: {0}")]
@@ -48,7 +48,7 @@ impl ProxyProtocol {
             };
         };
         if trusted.is_empty() {
-            return Err(ProxyProtocolError::NobodyTrusted);
+            return Err(ProxyProtocolError::NoneTrusted);
         }
         let trusted = trusted.iter().map(|text| text.parse());
         let trusted = trusted.collect::<Result<_, _>>()?;

@@ -13,9 +13,10 @@ use weir_net::tls::{ServerFiles, TlsFiles};
 use weir_net::watchdog::WatchdogConfig;
 
 use super::address::HostPortError;
+use super::name_conflicts::conflict_of_names;
 use super::origin::{CliOverrides, ConfigOrigin};
 use super::proxy_protocol::{ProxyProtocol, ProxyProtocolMode};
-use super::server_names::{RawServerNames, conflict_of_names};
+use super::server_names::RawServerNames;
 use super::tls::UpstreamTls;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::access::AccessConfig;

@@ -374,17 +374,16 @@ fn reload_changes_names_for_new_connections() {
             .ends_with(&format!("-billing.example.com:{shared}"))
     );
     let own_address = SocketAddr::from(([127, 0, 0, 1], own));
-    await_that("the second address", || {
-        let mut client = authority.connect(own_address, "127.0.0.1");
-        matches!(client.brokers(), Ok(brokers) if brokers[0].1 == format!("127.0.0.1:{broker_port}"))
-    });
+    let has_port = |to: SocketAddr| {
+        let mut client = authority.connect(to, "127.0.0.1");
+        let expected = format!("127.0.0.1:{broker_port}");
+        matches!(client.brokers(), Ok(brokers) if brokers[0].1 == expected)
+    };
+    await_that("the second address", || has_port(own_address));
 
     // Back to ports at the shared address.
     assert_eq!(reload(&cluster(shared, &format!("{range}{tls}"))), 0);
-    await_that("ports again", || {
-        let mut client = authority.connect(to, "127.0.0.1");
-        matches!(client.brokers(), Ok(brokers) if brokers[0].1 == format!("127.0.0.1:{broker_port}"))
-    });
+    await_that("ports again", || has_port(to));
     assert_eq!(first.brokers().expect("a response").len(), 1);
     assert_eq!(proxy.metric("weir_proxy_reload_closed_total"), 0);
 }

@@ -19,8 +19,8 @@ pub(crate) enum ProxyCommand {
     /// Run the proxy until Ctrl-C or SIGTERM
     ///
     /// Clients use the address of the proxy as bootstrap server. The proxy advertises its own ports
-    /// instead of the broker addresses: one port per broker, starting after the bootstrap port. With
-    /// [cluster.sni], all brokers have one port, and each has a server name.
+    /// instead of the broker addresses: one port per broker, starting after the bootstrap port.
+    /// With [cluster.sni], all brokers have one port, and each has a server name.
     /// Requests and responses are forwarded without decoding, except for records that a filter
     /// processes. Certificates are reloaded when their files change. The whole configuration is
     /// reloaded on SIGHUP; an invalid one is logged and not used.
