@@ -3,13 +3,15 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help bootstrap build deb demo test test-kerberos test-otlp test-keycloak test-rules \
-  test-churn test-proxy-ecosystem test-tutorial test-adapter-faults attack lint bench soak fuzz \
-  clean docs pictures
+  test-churn test-proxy-ecosystem test-tutorial test-adapter-faults attack lint bench \
+  published soak fuzz clean docs pictures
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
 # Options for `weir demo`, for example: make demo DEMO="--out /tmp/runs"
 DEMO ?=
+# Options for `make published`, for example: make published PUBLISHED="--budget 30 --only '000-*'"
+PUBLISHED ?=
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 60
 # Minutes of `make soak`.
@@ -77,6 +79,9 @@ lint: ## run rustfmt, clippy, rustdoc, cargo-deny, shellcheck (if installed)
 
 bench: build ## run the benchmarks of bench/; raw results in bench/runs
 	@WEIR=$(WEIR) bench/run
+
+published: build ## repeat the published experiments cell by cell, at most 90 minutes per call; resumes
+	@WEIR=$(abspath $(WEIR)) bench/published $(PUBLISHED)
 
 soak: build ## run SOAK_MINUTES (30) with changing keys, clients and brokers; checks data and memory
 	@WEIR=$(WEIR) scripts/soak --minutes $(SOAK_MINUTES)

@@ -7,6 +7,7 @@ mod dependencies;
 mod figures;
 mod modules;
 mod parameters;
+mod published;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
