@@ -8,6 +8,7 @@ use weir_stats::run::{Cell, Derived, FindMax, Repetitions, Run};
 use crate::chart::slot;
 use crate::chart::sweep::words;
 use crate::format::{self, number};
+use crate::grid::rate_grid;
 use crate::libraries::{Group, LibraryReport};
 use crate::proxies::{self, figure};
 use crate::table::{Field, ReportTable};
@@ -29,6 +30,7 @@ pub(crate) fn summary(run: &Run, levels: &[Level<'_>]) -> Option<Summary> {
         return libraries(&compared);
     }
     let known = subjects(run).or_else(|| sweep(run));
+    let known = known.or_else(|| grid(run, levels));
     known.or_else(|| loads(run, levels)).or_else(|| {
         // That of the answer, so that the two agree; without a sustained load the lowest one.
         let point = answer::load_point(run);
@@ -39,6 +41,22 @@ pub(crate) fn summary(run: &Run, levels: &[Level<'_>]) -> Option<Summary> {
         let level = levels.iter().find(is_answer);
         let is_sweep = |level: &&Level<'_>| level.rows.iter().any(|row| row.name == "producer");
         Some(clients(run, level.filter(|level| !is_sweep(level))?))
+    })
+}
+
+/// Returns the grid of a run with a single subject over clients and rates.
+fn grid(run: &Run, levels: &[Level<'_>]) -> Option<Summary> {
+    let subjects = view::subjects(run);
+    let name = subjects.first().filter(|_| subjects.len() == 1)?;
+    let (unit, table) = rate_grid(name, levels)?;
+    Some(Summary {
+        title: format!(
+            "Mean response of {name}, {} (standard deviation)",
+            unit.name()
+        ),
+        table,
+        caption: "By clients and records per second. ✓: sustained. ✗: not sustained. Not run: a \
+                  smaller load was not sustained, or this one exceeds the machine’s capacity.",
     })
 }
 

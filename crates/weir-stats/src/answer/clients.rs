@@ -58,7 +58,7 @@ pub(super) fn answer(run: &Run) -> Option<String> {
     Some(match (Rival::of(best, &points), mean_ms(best)) {
         (Rival::Consumers, _) => against_consumers(best, &sustained, &points),
         (Rival::Floor(floor), _) => against_floor(best, floor),
-        (Rival::Fastest(other), Some(_)) => by_response_time(best, other),
+        (Rival::Fastest(other), Some(_)) => by_response_time((best, other), &points),
         (Rival::None, Some(own_ms)) => format!(
             "{} sustains {} with a mean response time of {}{}.",
             capital(&subject(best)),
@@ -80,7 +80,11 @@ pub(super) fn basis(run: &Run) -> AnswerBasis {
     }
 }
 
-fn by_response_time(one: &Repetitions<'_>, other: &Repetitions<'_>) -> String {
+/// Returns how two subjects compare at the highest load that both sustained.
+fn by_response_time(
+    (one, other): (&Repetitions<'_>, &Repetitions<'_>),
+    points: &[Repetitions<'_>],
+) -> String {
     let (ahead, behind) = match mean_ms(one) <= mean_ms(other) {
         true => (one, other),
         false => (other, one),
@@ -92,12 +96,24 @@ fn by_response_time(one: &Repetitions<'_>, other: &Repetitions<'_>) -> String {
     let found = interval::repetition_ratio(&by_repetition(ahead), &by_repetition(behind));
     let found = found.map(|it| format!(", {}", ratio(&it, &format!("that of {}", name(behind)))));
     format!(
-        "With {} the mean response time of {} is {}{}.",
+        "With {}{} the mean response time of {} is {}{}.",
         at(one),
+        rank(one, points),
         name(ahead),
         duration(mean_ms(ahead).unwrap_or_default()),
         found.unwrap_or_default()
     )
+}
+
+/// Returns what distinguishes the load of a sentence from others that were tested, between commas;
+/// empty if there are none.
+fn rank(best: &Repetitions<'_>, points: &[Repetitions<'_>]) -> &'static str {
+    let is_above = |it: &Repetitions<'_>| load(it) > load(best);
+    match points.iter().any(is_above) {
+        true => ", the highest load that both sustain,",
+        false if points.iter().any(|it| load(it) < load(best)) => ", the highest load tested,",
+        false => "",
+    }
 }
 
 /// Returns `true` for consumers that read from the broker.
@@ -429,6 +445,28 @@ mod tests {
         let expected = "With 1 client at 16,000 records/s the mean response time of gateway \
                         1-thread is 4.2 ms, 0.65 × that of gateway 4-threads.";
         assert_eq!(of(cells.clone()).as_deref(), Some(expected));
+        let below = cells.iter().map(|cell| Cell {
+            parameters: BTreeMap::from([("rate_per_s".to_owned(), 1000.0)]),
+            offered_records_per_s: 1000.0,
+            ..cell.clone()
+        });
+        let mut ladder: Vec<Cell> = below.collect();
+        for cell in &cells {
+            ladder.push(Cell {
+                offered_records_per_s: 16_000.0,
+                ..cell.clone()
+            });
+        }
+        let text = of(ladder.clone()).unwrap();
+        let start = "With 1 client at 16,000 records/s, the highest load tested, the mean";
+        assert!(text.starts_with(start), "{text}");
+        for cell in &mut ladder[2..] {
+            cell.not_sustained = Some("late".to_owned());
+        }
+        let text = of(ladder).unwrap();
+        let start =
+            "With 1 client at 1,000 records/s, the highest load that both sustain, the mean";
+        assert!(text.starts_with(start), "{text}");
         let twice = cells.iter().chain(&cells).zip([1, 1, 2, 2]);
         let twice = twice.map(|(cell, repetition)| Cell {
             repetition,
