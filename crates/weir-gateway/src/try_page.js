@@ -67,7 +67,8 @@ function list() {
     }
     const row = put("tr", rows);
     put("td", row, "fields");
-    put("td", row, [...one.fields, ...(one.is_any_field ? ["any other"] : [])].join(", "));
+    const more = one.fields.length > 0 ? ["any other"] : ["any"];
+    put("td", row, [...one.fields, ...(one.is_any_field ? more : [])].join(", "));
   }
   const names = state.facts.connections.filter((one) => one.enabled).map((one) => one.name);
   if (names.length > 0) find("connection").value = names.includes(chosen) ? chosen : names[0];
