@@ -350,3 +350,32 @@ fn log_lines_are_json_if_requested() {
     assert_eq!(event["fields"]["broker"], "127.0.0.1:1");
     assert_eq!(event["fields"]["error"], "connection refused");
 }
+
+#[test]
+fn gateways_name_brokers_that_do_not_respond() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/adapters.xml");
+    let adapters = std::fs::read_to_string(example).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("adapters.xml");
+    std::fs::write(&file, adapters.replace("localhost:9092", "127.0.0.1:1")).unwrap();
+    for reader in ["lean", "librdkafka"] {
+        let mut command = weir(&["gateway", "run", "--kafka-reader", reader]);
+        command.arg("--adapters").arg(&file);
+        command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command
+            .env("WEIR_LOG_FORMAT", "json")
+            .stderr(Stdio::piped());
+        let mut gateway = command.spawn().unwrap();
+        let lines = BufReader::new(gateway.stderr.take().unwrap()).lines();
+        let mut events = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        let found = events.find(|event| {
+            assert_ne!(event["target"], "librdkafka", "{event}");
+            event["message"] == "Kafka connection not ready, retrying"
+        });
+        gateway.kill().unwrap();
+        gateway.wait().unwrap();
+        let error = found.unwrap()["fields"]["error"].to_string();
+        let expected = "no broker responds at 127.0.0.1:1 (connection refused)";
+        assert!(error.contains(expected), "{reader}: {error}");
+    }
+}
