@@ -245,4 +245,32 @@ mod tests {
             }
         }
     }
+
+    /// Lines that clap would wrap lose their form: examples and tables, which are indented, and
+    /// text with line breaks of its own. Returns the number of lines.
+    fn check_notes(command: &Command, path: &str) -> usize {
+        let notes = command.get_after_long_help().map(ToString::to_string);
+        let notes = notes.unwrap_or_default();
+        let mut follows_text = false;
+        for line in notes.lines() {
+            let is_text = !line.starts_with(' ') && !line.is_empty();
+            assert!(is_text || line.len() <= COLUMNS, "{path}: {line}");
+            let is_broken = is_text && follows_text;
+            assert!(!is_broken, "{path}: a line break within text before {line}");
+            follows_text = is_text && line.len() > COLUMNS / 2;
+        }
+        let below = command.get_subcommands().map(|command| {
+            let path = format!("{path} {}", command.get_name());
+            check_notes(command, &path)
+        });
+        below.sum::<usize>() + notes.lines().count()
+    }
+
+    /// Width of a terminal.
+    const COLUMNS: usize = 80;
+
+    #[test]
+    fn notes_fit_a_terminal() {
+        assert!(check_notes(&crate::cli::command(), "weir") > 100);
+    }
 }

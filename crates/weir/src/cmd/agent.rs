@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure, OrExit as _};
 #[derive(Debug, Args)]
 #[command(
     after_help = "The coordinator assigns the work; see --engine in `weir load clients --help`.\n\n\
-    Example, on each of two load machines (the coordinator prints the token when it starts):\n  \
+    Example, on each load machine (the coordinator prints the token at its start):\n  \
     WEIR_AGENT_TOKEN=... weir agent --coordinator 10.0.0.7:7070"
 )]
 pub(crate) struct AgentArgs {

@@ -14,7 +14,8 @@ use crate::exit::{Exit, Failure, OrExit as _};
 const AFTER_HELP: &str = "\
 Examples:
   weir bench compare weir-runs/before weir-runs/after
-  weir bench compare before after --aa before-again --fail-on worse --markdown comment.md";
+  weir bench compare before after --aa before-again --fail-on worse \\
+    --markdown comment.md";
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]

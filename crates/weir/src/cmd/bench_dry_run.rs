@@ -15,15 +15,15 @@ use crate::exit::{Exit, Failure, OrExit as _};
 
 #[derive(Debug, Args)]
 pub(crate) struct DryRunArgs {
-    /// Print what would run where, which limits that would hit, and exit
+    /// Print which roles would run on which machine, and limits that are too low, and exit
     ///
-    /// The exit code is 1 if a machine has a limit that is too low for a cell. Nothing is started.
+    /// The exit code is 1 if a limit of a machine is too low for a cell.
     #[arg(long)]
     dry_run: bool,
     /// Machines and their roles, see docs/many-machines.md [default: all roles on this machine]
     #[arg(long, value_name = "FILE")]
     inventory: Option<PathBuf>,
-    /// How roles of the inventory are started
+    /// Way to start the roles of the inventory
     #[arg(long, value_enum, default_value_t = EngineName::Local)]
     engine: EngineName,
 }

@@ -14,9 +14,11 @@ use crate::exit::{Exit, Failure};
 const AFTER_HELP: &str = "\
 Examples:
   weir bench find-max keyed --quick
-  weir bench find-max broadcast --architecture gateway --vary clients --p99 500ms
-  weir bench find-max keyed --architecture standalone --clients 1
-    (a broker without gateway: produce and consume)";
+  weir bench find-max broadcast --architecture gateway --vary clients \\
+    --p99 500ms
+
+Example, a broker without gateway:
+  weir bench find-max keyed --architecture standalone --clients 1";
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]

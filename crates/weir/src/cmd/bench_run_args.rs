@@ -24,9 +24,11 @@ With a plan before -h or --help, only the options of that plan are shown.
 
 Examples:
   weir bench run keyed --quick
-  weir bench run broadcast --levels 1k,2k --architectures groups,standalone,gateway
+  weir bench run broadcast --levels 1k,2k \\
+    --architectures groups,standalone,gateway
   weir bench run keyed --levels 1k,5k --hold 30s --architectures gateway,floor
-  weir bench run keyed --quick --repetitions 5 --baseline weir-runs/before --fail-on worse";
+  weir bench run keyed --quick --repetitions 5 --baseline weir-runs/before \\
+    --fail-on worse";
 
 #[derive(Debug, Args)]
 pub(crate) struct AaTestArgs {

@@ -366,28 +366,30 @@ const RAMP_PER_S: f64 = 1000.0;
 const EXAMPLES: &str = "\
 Examples:
   Scenario 2 as published, 10,000 clients for a minute:
-    weir load clients --url ws://127.0.0.1:8080 --scenario 2 --clients 10k --duration 1m
+    weir load clients --url ws://127.0.0.1:8080 --scenario 2 --clients 10k \\
+      --duration 1m
   JSON fields in mode MERGE, only two of the fields:
     weir load clients --scenario 3 --mode merge --fields timestamp,firstnumber
-  Every delivery checked with the stamp in the record headers (field mapped from HEADERS.weir):
+  Every delivery checked by its stamp (field mapped from HEADERS.weir):
     weir load clients --fields key,value,weir
   Only the marked records of one item timed, next to a background load:
     weir load clients --probe --extended-key --clients 1
   JSON Patch, every value compared with that of a client without diffs:
     weir load clients --scenario 3jp --fields key,value,weir --verify-values
   Configuration file of the published simulator, for one minute:
-    weir load clients --configuration client-simulator-configuration.xml --duration 1m
+    weir load clients --configuration client-simulator-configuration.xml \\
+      --duration 1m
   Server-sent events of a gateway, with delivery checked:
     weir load clients --protocol sse --fields key=values.key,weir=values.weir \\
       --url 'http://127.0.0.1:8080/sse?item={item}&mode=raw'
   Centrifugo, channels by key, records of kind json2:
-    weir load clients --protocol centrifugo --items '{key}' --fields key=sndValue,weir \\
-      --url ws://127.0.0.1:8000/connection/websocket
+    weir load clients --protocol centrifugo --items '{key}' \\
+      --fields key=sndValue,weir --url ws://127.0.0.1:8000/connection/websocket
   TLS with a private CA:
     weir load clients --url wss://localhost:8443 --ca ca.pem --clients 1k
-  40,000 clients of two gateways, in as many processes as the file descriptor limit requires:
-    weir load clients --url ws://10.0.0.1:8080,ws://10.0.0.2:8080 --clients 40k --ramp 2k \\
-      --engine local";
+  40,000 clients of two gateways, in as many processes as needed:
+    weir load clients --url ws://10.0.0.1:8080,ws://10.0.0.2:8080 \\
+      --clients 40k --ramp 2k --engine local";
 
 #[cfg(test)]
 mod tests {

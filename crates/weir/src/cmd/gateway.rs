@@ -44,9 +44,10 @@ pub(crate) enum GatewayCommand {
     /// Check a configuration and its schema registries
     ///
     /// Lists every parameter of every connection as honoured, ignored (with the reason) or refused
-    /// (with a remedy). The exit code is 2 if a parameter is refused. Schema files are read. Each
-    /// schema registry is asked for the subjects of the mapped topics, unless --offline is given;
-    /// the exit code is 3 if one does not respond. Brokers are not contacted.
+    /// (with a remedy). The exit code is 2 if a parameter is refused. The command reads schema files.
+    /// Unless --offline is given, it also asks schema registries for the subjects of the mapped
+    /// topics, and brokers for topics that match a pattern or get client messages. The exit code is
+    /// 3 if one of them does not respond.
     #[command(
         after_help = "Example:\n  weir gateway check --adapters adapters.xml\n  \
         weir gateway check --adapters adapters.xml --strict --json"
@@ -61,21 +62,21 @@ pub(crate) enum GatewayCommand {
     Explain(explain::ExplainArgs),
     /// Write a configuration and a web page for topics of a cluster
     ///
-    /// Reads the newest records of each topic, shows what they have in common, and writes
-    /// gateway.toml with comments, and index.html that shows live values without any library.
+    /// Reads the newest records of each topic and prints the fields that it found. Writes two files:
+    /// gateway.toml with comments, and index.html, which shows live values without any library.
     #[command(after_help = init::AFTER_HELP)]
     Init(init::InitArgs),
     /// Show the values of items as they change
     ///
-    /// Connects to a gateway like any client and prints a line per update until Ctrl-C, and * in
-    /// lines of the state at the start. When the connection is lost, it is opened again. The exit
-    /// code is 3 if the gateway cannot be reached, or refuses the session or the subscription, and
-    /// 130 if Ctrl-C ends the command before --count updates.
+    /// Connects to a gateway like any client and prints one line per update until Ctrl-C. Lines with
+    /// the state at the start are marked with *. If the connection is lost, the command connects
+    /// again. The exit code is 3 if the gateway cannot be reached or refuses the session or the
+    /// subscription, and 130 if Ctrl-C ends the command before --count updates.
     #[command(after_help = tail::AFTER_HELP)]
     Tail(tail::TailArgs),
     /// Estimate cores, memory and bandwidth for a number of clients
     ///
-    /// One gateway may be down: the others serve all clients. Connects to nothing.
+    /// Assumes that one gateway is down and the others serve all clients. Opens no connections.
     #[command(after_help = size::AFTER_HELP)]
     Size(size::SizeArgs),
     /// List, trace and end the sessions of a running gateway
@@ -93,7 +94,7 @@ pub(crate) struct GatewayRunArgs {
     /// Topic to deliver without a configuration file; repeatable
     ///
     /// Items are TOPIC-[key=KEY], and TOPIC for all records. Fields are the members of JSON values,
-    /// or key and value if the newest records are no JSON objects. Clients get the last record of
+    /// or key and value if the newest records are not JSON objects. Clients get the last record of
     /// an item at once. `weir gateway init` writes the same configuration to a file.
     #[arg(
         long = "topic",
@@ -104,7 +105,9 @@ pub(crate) struct GatewayRunArgs {
     /// Kafka bootstrap servers for --topic [default: from --kafka-config, else localhost:9092]
     #[arg(long, value_name = "HOST:PORT", requires = "topics")]
     bootstrap: Option<String>,
-    /// Client address [default: 0.0.0.0:8080]; port 0 selects a free port
+    /// Client address [default: 0.0.0.0:8080, with --topic 127.0.0.1:8080]
+    ///
+    /// Port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
     /// Address of dashboard, metrics and health [default: 127.0.0.1:8090]

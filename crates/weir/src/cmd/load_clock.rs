@@ -24,7 +24,7 @@ use crate::signal;
 )]
 #[group(skip)]
 pub(crate) struct ClockArgs {
-    /// UDP address to answer at until Ctrl-C; port 0 selects a free port, which is printed
+    /// UDP address to listen on until Ctrl-C; port 0 selects a free port, which is printed
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -32,7 +32,7 @@ pub(crate) struct ClockArgs {
         conflicts_with = "peer"
     )]
     listen: Option<SocketAddr>,
-    /// UDP address of a machine that answers
+    /// UDP address of the machine that listens
     #[arg(long, value_name = "HOST:PORT")]
     peer: Option<String>,
     /// Time span of the bound

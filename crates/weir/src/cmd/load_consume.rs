@@ -35,9 +35,10 @@ Arguments of the published consumer:
   number of consumers   --consumers
   group prefix          --group-prefix
   latency reporter      --published-report
-Its group prefix also selects the class. `standalone` and `socomplex...` correspond to
---architecture standalone, all others to --architecture groups. `complex...` and `socomplex...` also
-need --latency-from json:timestamp.";
+\
+There the group prefix also selects the class: `standalone` and `socomplex...` correspond to \
+--architecture standalone, all others to --architecture groups. `complex...` and `socomplex...` \
+also need --latency-from json:timestamp.";
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]

@@ -16,43 +16,49 @@ use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
 
 const AFTER_HELP: &str = "\
-Kinds, as in the published generator: the key, then the value. TIMESTAMP is the due time as
+Kinds, as in the published generator: the key, then the value. TIMESTAMP is the due time as \
 yyyy-MM-dd HH:mm:ss.SSS in local time.
   base           no key; TIMESTAMP-pid-N-TEXT
   keyed          one of 40 fruits; as base
-  json           one of 40 fruits; {timestamp, fstValue (512 characters), sndValue (the key),
-                 intNum}
+  json           one of 40 fruits; {timestamp, fstValue (512 characters),
+                 sndValue (the key), intNum}
   json-extended  a fruit repeated to 500 characters; as json
   json2          as json, with the stamp as member weir
-  complex        one of 40 first names; {id, firstText ... fourthText (256 characters),
-                 firstnumber, secondNumber ... fourthNumber, hobbies [3], timestamp};
-                 each record changes one text and one number
-  verycomplex    as complex, with `changes` (20 characters) after id; each record changes
-                 `changes` and one number
+  complex        one of 40 first names; {id, firstText ... fourthText
+                 (256 characters), firstnumber, secondNumber ... fourthNumber,
+                 hobbies [3], timestamp}; each record changes one text and one
+                 number
+  verycomplex    as complex, with `changes` (20 characters) after id; each
+                 record changes `changes` and one number
   json-members   one of 40 fruits; {timestamp, key, m0 ... m19 (24 characters)};
                  each record changes a tenth of the members
   random         no key; --size bytes, of which the share --entropy is random
-  avro, protobuf one of 40 fruits; a record of --schema, or one with the members of json2
-  jsonkeyx       {timestamp, nameId, sndValue, intNum, names [1024; 998 is the id]};
-                 as verycomplex
+  avro, protobuf one of 40 fruits; a record of --schema, by default with the
+                 members of json2
+  jsonkeyx       {timestamp, nameId, sndValue, intNum,
+                 names [1024; 998 is the id]}; as verycomplex
 
 Arguments of the published generator, in its order:
   1 bootstrap servers   --bootstrap        5 message size    --size
   2 topic               --topic            6 kind            --kind
   3 producers           --producers        7 mark records    --mark
   4 pause in ms         --pause 100ms      8 extended key    --extended-key
-Unlike there, the due times of records do not depend on the broker, and no objects with old
-timestamps are sent first.
 
-json2, avro and protobuf name their schema in each value with --registry or --schema-id.
+Unlike in the published generator, due times do not depend on the broker, and no objects with \
+old timestamps are sent first.
+
+With --registry or --schema-id, values of json2, avro and protobuf contain a schema id.
 
 Examples: loads of the published scenarios 1, 2 and 3
-  weir load produce --topic LTest --kind base --producers 2 --pause 500ms --create-topic
+  weir load produce --topic LTest --kind base --producers 2 --pause 500ms \\
+    --create-topic
   weir load produce --topic LTest --producers 10 --pause 100ms --duration 1m
-  weir load produce --topic LTest --kind complex --producers 10 --pause 100ms --duration 1m
-Example: values of an own schema, registered as Orders-value
-  weir load produce --topic Orders --kind avro --schema orders.avsc --time-field created_at \
-    --registry http://127.0.0.1:8081 --rate 1k";
+  weir load produce --topic LTest --kind complex --producers 10 \\
+    --pause 100ms --duration 1m
+
+Example: values of your own schema, registered as Orders-value
+  weir load produce --topic Orders --kind avro --schema orders.avsc \\
+    --time-field created_at --registry http://127.0.0.1:8081 --rate 1k";
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]

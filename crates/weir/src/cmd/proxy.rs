@@ -41,12 +41,13 @@ pub(crate) enum ProxyCommand {
     Check(check::ProxyCheckArgs),
     /// Show which of Kafka's ACLs decides about an operation
     ///
-    /// Decides as Kafka's own authorizer does. Exit code 1 means that the operation is denied.
+    /// Follows the rules of Kafka's own authorizer. The exit code is 1 if the operation is denied.
     #[command(after_help = "Example:\n  \
         kafka-acls.sh --bootstrap-server localhost:9092 --list > acls.txt\n  \
-        weir proxy explain --acls acls.txt --principal User:alice --operation read --topic orders")]
+        weir proxy explain --acls acls.txt --principal User:alice \\\n    \
+        --operation read --topic orders")]
     Explain(explain::ProxyExplainArgs),
-    /// Change the file with the users of a proxy
+    /// Manage the file with the users of a proxy
     #[command(
         subcommand,
         after_help = "Example:\n  weir proxy user set alice --file users < password.txt"

@@ -26,7 +26,8 @@ use crate::exit::{Exit, Failure, OrExit as _};
 pub(super) const AFTER_HELP: &str = "\
 A record file is JSON. All members are optional, except \"topic\" if several topics are mapped:
   {
-    \"topic\": \"LTest\", \"partition\": 3, \"offset\": 12, \"timestamp\": 1700000000000,
+    \"topic\": \"LTest\", \"partition\": 3, \"offset\": 12,
+    \"timestamp\": 1700000000000,
     \"key\": \"Apple\",
     \"value\": {\"json\": {\"price\": 1.5}},
     \"headers\": [[\"origin\", \"till 7\"], [\"raw\", {\"base64\": \"/wA=\"}]]
@@ -35,9 +36,12 @@ A key, value or header is a string, null, {\"base64\": \"...\"} or {\"json\": an
 
 Examples:
   weir gateway explain --adapters adapters.xml --record record.json
-  weir gateway explain --adapters adapters.xml --topic LTest --last --item 'ltest-[key=Apple]'
-  weir gateway explain --adapters adapters.xml --topic LTest --partition 3 --offset 12 --json
-  weir gateway explain --config gateway.toml --token token.jwt --item 'quote-[symbol=X]'";
+  weir gateway explain --adapters adapters.xml --topic LTest --last \\
+    --item 'ltest-[key=Apple]'
+  weir gateway explain --adapters adapters.xml --topic LTest --partition 3 \\
+    --offset 12 --json
+  weir gateway explain --config gateway.toml --token token.jwt \\
+    --item 'quote-[symbol=X]'";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {

@@ -6,11 +6,11 @@ use weir_load::units::parse_count;
 use crate::exit::{Exit, Failure};
 
 pub(super) const AFTER_HELP: &str = "\
-Example: 20,000 clients over TLS, each of which gets two updates of 500 bytes a second
+Example, 20,000 clients over TLS with two updates of 500 bytes a second each:
   weir gateway size --clients 20k --updates 40k --bytes 500 --tls
 
-The costs are those of docs/sizing.md, measured on 2 cores. weir bench measures those of your
-hardware.";
+The costs are those of docs/sizing.md, measured on 2 cores. `weir bench run keyed` measures \
+those of your hardware.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SizeArgs {

@@ -22,9 +22,10 @@ use crate::signal;
 pub(super) const AFTER_HELP: &str = "\
 Examples:
   weir gateway tail 'orders-[key=7]'
-  weir gateway tail orders --mode distinct --fields 'KEY VALUE' --json --count 10
-  weir gateway tail --url wss://gw.example:8443 --ca ca.pem --token-file token.jwt \\
-      'quote-[symbol=X]' --fields last";
+  weir gateway tail orders --mode distinct --fields 'KEY VALUE' --json \\
+    --count 10
+  weir gateway tail --url wss://gw.example:8443 --ca ca.pem \\
+    --token-file token.jwt 'quote-[symbol=X]' --fields last";
 
 #[derive(Debug, Args)]
 pub(crate) struct TailArgs {

@@ -23,10 +23,10 @@ pub(crate) struct ProxyExplainArgs {
     /// Virtual cluster of the configuration [default: the first with access rules]
     #[arg(long, value_name = "NAME", requires = "config")]
     virtual_cluster: Option<String>,
-    /// Principal of the client, such as User:alice; more for its groups
+    /// Principal of the client, such as User:alice; repeatable, for its groups
     #[arg(long, value_name = "TYPE:NAME", required = true)]
     principal: Vec<Box<str>>,
-    /// Principal that may do everything
+    /// Principal with all rights; repeatable
     #[arg(long, value_name = "TYPE:NAME")]
     super_user: Vec<Box<str>>,
     /// Address of the client

@@ -24,8 +24,8 @@ const MODE: u32 = 0o600;
 pub(crate) enum UserCommand {
     /// Add a user, or change the password of one
     ///
-    /// The password is the first line of the standard input or of a file, so that it appears in no
-    /// list of processes. The file of users stores salted keys only.
+    /// The password is the first line of standard input or of a file, so that lists of processes do
+    /// not show it. The file of users stores only salted keys.
     Set(UserSetArgs),
     /// Remove a user
     Remove(UserRemoveArgs),
