@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use kafka_protocol::messages::ApiVersionsRequest;
 use rdkafka::producer::{BaseProducer, Producer};
 use serde_json::json;
 use weir_lab::security::{Authority, CertificateRequest, CertificateUsage, ClientCertificate};
@@ -302,57 +303,80 @@ fn java_and_aiokafka_use_the_credential_of_the_proxy() {
     assert_eq!(upstream_logins(&proxy, "one", "failed"), 0);
 }
 
-/// One proxy has certificates of clients, and another proxy in front of it shows them.
-#[test]
-fn subjects_of_certificates_become_principals() {
-    let own = topic(&broker(), "own", 1, 1);
-    let foreign = topic(&broker(), "foreign", 1, 1);
-    let authority = Authority::new("clients").expect("an authority");
-    let store = CredentialStore::new("");
-    let file = |name: &str, text: &str| {
-        let path = store.dir.path().join(name);
-        std::fs::write(&path, text).expect("writes");
-        path
-    };
-    let trusted = file("clients.pem", authority.certificate_pem());
-    let inner = |principals: &str| {
-        proxy(&format!(
-            "advertised_host = \"localhost\"\n[cluster.tls]\ncertificate = {:?}\nkey = {:?}\n\
-             client_ca = {trusted:?}\n[cluster.certificate_principals]\n{principals}\n\
-             [cluster.access]\n[[cluster.access.rule]]\neffect = \"allow\"\n\
-             principals = [\"User:anna\"]\noperations = [\"read\"]\ntopics = [{own:?}]\n",
-            fixture("server.pem"),
-            fixture("server.key"),
-        ))
-    };
-    let issue = |name: &str, host: &str| {
+/// An authority of clients with its files in a directory.
+struct ClientCertificates {
+    authority: Authority,
+    dir: PathBuf,
+}
+
+impl ClientCertificates {
+    fn new(dir: &Path) -> Self {
+        let authority = Authority::new("clients").expect("an authority");
+        let certificates = Self {
+            authority,
+            dir: dir.to_owned(),
+        };
+        certificates.write("clients.pem", certificates.authority.certificate_pem());
+        certificates
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.dir.join(name), text).expect("writes");
+    }
+
+    /// Issues a certificate and returns the keys of its table.
+    fn issue(&self, name: &str, host: &str) -> String {
         let request = CertificateRequest {
             name,
             hosts: &[host],
             usage: CertificateUsage::Client,
             is_expired: false,
         };
-        let issued = authority.issue(&request).expect("a certificate");
-        file("own.pem", &issued.certificate_pem);
-        file("own.key", &issued.key_pem);
-        store.write("[default]\ncertificate = \"own.pem\"\nkey = \"own.key\"\n");
-    };
-    let trust = trusting(&fixture("ca.pem"));
-    let outer_to = |inner: &TestProxy| {
-        let upstream = format!("localhost:{}", inner.address.port());
-        proxy_to(&upstream, &(store.table("one") + &trust))
-    };
+        let issued = self.authority.issue(&request).expect("a certificate");
+        self.write(&format!("{name}.pem"), &issued.certificate_pem);
+        self.write(&format!("{name}.key"), &issued.key_pem);
+        format!("certificate = \"{name}.pem\"\nkey = \"{name}.key\"\n")
+    }
+
+    /// Starts a proxy with principals of these certificates, of whom anna may read a topic.
+    fn proxy(&self, principals: &str, topic: &str) -> TestProxy {
+        proxy(&format!(
+            "advertised_host = \"localhost\"\n[cluster.tls]\ncertificate = {:?}\nkey = {:?}\n\
+             client_ca = {:?}\n[cluster.certificate_principals]\n{principals}\n\
+             [cluster.access]\n[[cluster.access.rule]]\neffect = \"allow\"\n\
+             principals = [\"User:anna\"]\noperations = [\"read\"]\ntopics = [{topic:?}]\n",
+            fixture("server.pem"),
+            fixture("server.key"),
+            self.dir.join("clients.pem"),
+        ))
+    }
+}
+
+/// Starts a proxy with these tables in front of another one.
+fn in_front_of(inner: &TestProxy, tables: &str) -> TestProxy {
+    let upstream = format!("localhost:{}", inner.address.port());
+    proxy_to(
+        &upstream,
+        &(tables.to_owned() + &trusting(&fixture("ca.pem"))),
+    )
+}
+
+const COMMON_NAME: &str = "rules = ['RULE:^(?:.*,)?CN=([^,]*)(?:,.*)?$/$1/L']";
+
+/// One proxy has certificates of clients, and another proxy in front of it shows them.
+#[test]
+fn subjects_of_certificates_become_principals() {
+    let own = topic(&broker(), "own", 1, 1);
+    let foreign = topic(&broker(), "foreign", 1, 1);
+    let store = CredentialStore::new("");
+    let certificates = ClientCertificates::new(store.dir.path());
     for (principals, name, host) in [
-        (
-            "rules = ['RULE:^(?:.*,)?CN=([^,]*)(?:,.*)?$/$1/L']",
-            "ANNA",
-            "desk-7",
-        ),
+        (COMMON_NAME, "ANNA", "desk-7"),
         ("name = \"dns\"", "x", "anna"),
     ] {
-        let inner = inner(principals);
-        issue(name, host);
-        let outer = outer_to(&inner);
+        let inner = certificates.proxy(principals, &own);
+        store.write(&format!("[default]\n{}", certificates.issue(name, host)));
+        let outer = in_front_of(&inner, &store.table("one"));
         await_that("the inner proxy to be ready", || outer.get().is_ready());
         let mut raw = Raw::connect(outer.address);
         assert_eq!(topic_errors(&mut raw, &[&own, &foreign]), [0, 29]);
@@ -360,11 +384,52 @@ fn subjects_of_certificates_become_principals() {
         assert!(page.contains("\"principal\":\"User:anna\""), "{page}");
     }
     // No rule matches.
-    let inner = inner("rules = ['RULE:^OU=.*$/x/']");
-    issue("ANNA", "desk-7");
-    let outer = outer_to(&inner);
+    let inner = certificates.proxy("rules = ['RULE:^OU=.*$/x/']", &own);
+    store.write(&format!(
+        "[default]\n{}",
+        certificates.issue("ANNA", "desk-7")
+    ));
+    let outer = in_front_of(&inner, &store.table("one"));
     let mut raw = Raw::connect(outer.address);
     raw.send(&request(18, 0, 1, &[]));
     assert!(raw.until_closed().is_empty());
     assert_eq!(inner.metric("weir_proxy_requests_total"), 0);
+}
+
+/// ApiVersions before the login uses another certificate, so the proxy connects again.
+#[test]
+fn swapped_principals_have_certificates_of_their_own() {
+    let own = topic(&broker(), "own", 1, 1);
+    let mut users = UserStore::new();
+    for name in ["alice", "bert"] {
+        users.set_user(name, PASSWORD);
+    }
+    let store = CredentialStore::new("");
+    let certificates = ClientCertificates::new(store.dir.path());
+    let table = |table: &str, name: &str| {
+        let keys = certificates.issue(name, "desk-7");
+        format!("[\"{table}\"]\n{keys}")
+    };
+    let tables = [
+        table("probe", "probe"),
+        table("User:alice", "anna"),
+        table("User:bert", "other"),
+    ];
+    store.write(&tables.concat());
+    let inner = certificates.proxy(COMMON_NAME, &own);
+    let outer = in_front_of(&inner, &(store.table("swap") + &users.table("")));
+    await_that("the inner proxy to be ready", || outer.get().is_ready());
+    for (user, expected) in [("alice", 0), ("bert", 29)] {
+        for asks_first in [true, false] {
+            let mut raw = Raw::connect(outer.address);
+            if asks_first {
+                let versions = raw.exchange(2, &ApiVersionsRequest::default());
+                assert_eq!(versions.error_code, 0);
+            }
+            assert_eq!(plain_as(&mut raw, user, PASSWORD).error_code, 0);
+            let errors = topic_errors(&mut raw, &[&own]);
+            assert_eq!(errors, [expected], "{user}, {asks_first}");
+        }
+    }
+    assert_eq!(upstream_logins(&outer, "swap", "failed"), 0);
 }
