@@ -260,8 +260,9 @@ impl MetricSources {
     pub(crate) fn expiry_unix_s(&self) -> Option<i64> {
         let generation = self.current.get();
         let clusters = generation.clusters.iter();
-        let presented = clusters.filter_map(|cluster| cluster.config.tls.as_ref());
-        let ends = presented.chain(self.certificates.admin_tls());
+        let presented = clusters.flat_map(|cluster| cluster.config.certificates());
+        let admin = self.certificates.admin_tls().map(|tls| &**tls);
+        let ends = presented.chain(admin);
         ends.filter_map(|one| one.identity().not_after_unix_s())
             .min()
     }

@@ -117,6 +117,12 @@ impl ClusterConfig {
         self.proxy_protocol.as_ref().map(ToString::to_string)
     }
 
+    /// Returns the certificates that clients may get.
+    pub fn certificates(&self) -> impl Iterator<Item = &TlsAcceptor> {
+        let names = self.names.iter().flat_map(ServerNames::certificates);
+        self.tls.as_deref().into_iter().chain(names)
+    }
+
     /// Returns the certificate for clients that request `name`, if they use TLS.
     pub(crate) fn certificate(&self, name: Option<&str>) -> Option<&TlsAcceptor> {
         let own = self.names.as_ref().zip(name);

@@ -167,6 +167,11 @@ impl ServerNames {
         found.map(|(_, tls)| &**tls)
     }
 
+    /// Returns the certificates for names.
+    pub(super) fn certificates(&self) -> impl Iterator<Item = &TlsAcceptor> {
+        self.certificates.iter().map(|(_, tls)| &**tls)
+    }
+
     /// Returns the advertised address of a broker.
     pub(crate) fn address_of(&self, id: i32) -> HostPort {
         HostPort::new(&self.broker.of(id), self.advertised_port)

@@ -285,6 +285,23 @@ fn clients_without_name_use_the_default_cluster() {
 }
 
 #[test]
+fn expiry_of_certificates_for_names_is_reported() {
+    let authority = TestAuthority::new();
+    let own = authority.issue("own", &["orders.example.com"]);
+    let later = format!(
+        "certificate = \"{}\"\nkey = \"{}\"\n",
+        fixture("server.pem").display(),
+        fixture("server.key").display()
+    );
+    let table = format!("[[cluster.sni.certificate]]\nnames = [\"orders.example.com\"]\n{own}");
+    let end = |names: &str| {
+        let proxy = proxy(&format!("[cluster.tls]\n{later}{}", sni("orders", names)));
+        proxy.metric("weir_proxy_tls_certificate_expiry_timestamp_seconds")
+    };
+    assert!(end(&table) < end(""), "the earliest counts");
+}
+
+#[test]
 fn header_comes_before_the_hello() {
     let authority = TestAuthority::new();
     let all = authority.issue("all", &["*.example.com"]);

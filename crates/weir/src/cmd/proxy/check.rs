@@ -132,8 +132,10 @@ fn print(config: &ProxyConfig) {
 }
 
 fn certificate_end(cluster: &ClusterConfig) -> Option<i64> {
-    let tls = cluster.tls.as_ref();
-    tls.and_then(|tls| tls.identity().not_after_unix_s())
+    let certificates = cluster.certificates();
+    certificates
+        .filter_map(|tls| tls.identity().not_after_unix_s())
+        .min()
 }
 
 fn tls(is_used: bool) -> &'static str {
