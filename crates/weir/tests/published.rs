@@ -122,7 +122,13 @@ fn interrupted_and_failed_cells_are_run_again() {
     let long = cell("long", 4, "10m", &broker);
     let wrong =
         "[[cell]]\nname = \"wrong\"\nminutes = 1\nweir = [\"bench\", \"run\", \"nothing\"]\n";
-    fs::write(dir.join("cells.toml"), format!("{wrong}{long}")).unwrap();
+    let away = cell("away", 1, "1s", &broker).replace(&broker.bootstrap, "127.0.0.1:1");
+    fs::write(dir.join("cells.toml"), format!("{wrong}{away}{long}")).unwrap();
+    let unreachable = printed(&mut published(dir, &["--only", "away"]), 1);
+    assert!(
+        unreachable.contains("away: failed with exit code 3"),
+        "{unreachable}"
+    );
     let failed = printed(&mut published(dir, &["--only", "wrong"]), 1);
     assert!(
         failed.contains("wrong: failed with exit code 2"),
@@ -139,7 +145,7 @@ fn interrupted_and_failed_cells_are_run_again() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert_eq!(state(dir)["long"]["result"], "interrupted");
     let status = printed(&mut published(dir, &["--status"]), 0);
-    assert!(status.contains("published: 0 of 2 cells done"), "{status}");
+    assert!(status.contains("published: 0 of 3 cells done"), "{status}");
     assert!(status.contains("  (interrupted)\n"), "{status}");
 
     // The budget ends a cell that lasts longer than expected.
