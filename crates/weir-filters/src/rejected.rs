@@ -46,6 +46,15 @@ impl RejectedPartitions {
         self.topics.is_empty()
     }
 
+    /// Returns the error codes, each once.
+    pub fn errors(&self) -> Vec<i16> {
+        let rows = self.topics.iter().flat_map(|(_, rows)| rows);
+        let mut errors: Vec<_> = rows.map(|row| row.error).collect();
+        errors.sort_unstable();
+        errors.dedup();
+        errors
+    }
+
     /// Returns the memory in use, in bytes.
     pub fn buffered_bytes(&self) -> usize {
         self.bytes

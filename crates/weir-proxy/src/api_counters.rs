@@ -1,6 +1,7 @@
 //! Counters per API of a virtual cluster. Each event loop writes its own, without locks; a scrape
 //! sums them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::ThreadId;
@@ -9,6 +10,7 @@ use std::time::Instant;
 use weir_net::lock;
 use weir_net::otlp::TraceSource;
 
+use crate::principal_counters::PrincipalCounters;
 use crate::request_traces::{RequestTrace, RequestTraces};
 use crate::versions::KEY_END;
 
@@ -27,6 +29,7 @@ pub(crate) struct ClusterApis {
     loops: Mutex<Vec<(ThreadId, Arc<LoopApis>)>>,
     /// Source of traces; empty without traces.
     traces: OnceLock<(TraceSource, String)>,
+    pub(crate) principals: PrincipalCounters,
 }
 
 impl ClusterApis {
@@ -98,6 +101,23 @@ impl LoopApis {
         }
     }
 
+    /// Counts a response of the proxy itself, or a part of one, with an error code of Kafka.
+    pub(crate) fn count_error(&self, key: i16, code: i16) {
+        let Some(row) = self.row(key) else { return };
+        let errors = row.errors.get_or_init(Box::default);
+        // The first place is that of codes that no place is for.
+        let place = usize::try_from(code).unwrap_or(0);
+        add(errors.0.get(place).unwrap_or(&errors.0[0]), 1);
+    }
+
+    /// Counts a frame that has waited for `time_us`.
+    pub(crate) fn count_held(&self, key: i16, time_us: u64) {
+        if let Some(row) = self.row(key) {
+            let held_us = row.held_us.get_or_init(Box::default);
+            held_us.note(time_us, FIRST_TIME_POWER, 1);
+        }
+    }
+
     /// Returns the trace of a request if it is sampled.
     #[inline]
     pub(crate) fn begin_trace(&self, key: i16, bytes: usize) -> Option<Box<RequestTrace>> {
@@ -126,6 +146,18 @@ struct ApiRow {
     request_frames: Buckets<SIZE_BUCKETS>,
     response_frames: Buckets<SIZE_BUCKETS>,
     response_us: Buckets<TIME_BUCKETS>,
+    held_us: OnceLock<Box<Buckets<TIME_BUCKETS>>>,
+    errors: OnceLock<Box<ErrorCounts>>,
+}
+
+/// Counts by error code. The highest of Kafka 4.4 is 134.
+#[derive(Debug)]
+struct ErrorCounts([AtomicU64; 160]);
+
+impl Default for ErrorCounts {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; 160])
+    }
 }
 
 impl ApiRow {
@@ -134,6 +166,16 @@ impl ApiRow {
         self.request_frames.add_to(&mut counts.request_frames);
         self.response_frames.add_to(&mut counts.response_frames);
         self.response_us.add_to(&mut counts.response_us);
+        if let Some(held_us) = self.held_us.get() {
+            held_us.add_to(&mut counts.held_us);
+        }
+        let errors = self.errors.get().into_iter().flat_map(|errors| &errors.0);
+        for (code, count) in (0..).zip(errors) {
+            match count.load(Ordering::Relaxed) {
+                0 => {}
+                count => *counts.errors.entry(code).or_default() += count,
+            }
+        }
     }
 }
 
@@ -187,6 +229,10 @@ pub(crate) struct ApiCounts {
     pub(crate) response_frames: Histogram<SIZE_BUCKETS>,
     /// Microseconds from a request to the beginning of its response.
     pub(crate) response_us: Histogram<TIME_BUCKETS>,
+    /// Microseconds that frames waited for filters.
+    pub(crate) held_us: Histogram<TIME_BUCKETS>,
+    /// Responses with errors of the proxy itself, by error code.
+    pub(crate) errors: BTreeMap<i16, u64>,
 }
 
 /// Counts by size.
@@ -273,6 +319,17 @@ mod tests {
         assert_eq!((sizes[1].0, sizes[10].0), (256.0, (64 << 20) as f64));
         assert_eq!((times[0].0, times[18].0), (0.000_128, 33.554_432));
         assert_eq!((sizes[11].0, times[19].0), (f64::MAX, f64::MAX));
+    }
+
+    #[test]
+    fn errors_are_counted_by_code() {
+        let apis = ClusterApis::default();
+        let own = apis.of_this_thread();
+        for code in [29, 53, 29, i16::MAX, -1] {
+            own.count_error(0, code);
+        }
+        let sums = apis.sums();
+        assert_eq!(sums[0].1.errors, BTreeMap::from([(0, 2), (29, 2), (53, 1)]));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod health;
 mod login;
 mod metrics;
 mod name_listeners;
+mod principal_counters;
 mod probe;
 mod proxy;
 mod reload;

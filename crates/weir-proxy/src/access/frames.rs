@@ -13,9 +13,11 @@ use super::response;
 use super::rules::AccessRules;
 use super::session::AccessSession;
 use crate::audit::{AuditDetails, AuditKind};
+use super::table::{CLUSTER_DENIED, GROUP_DENIED, TOKEN_DENIED, TOPIC_DENIED, TRANSACTION_DENIED};
 use crate::versions::{self, PRODUCE};
 use weir_filters::TopicNames;
 use weir_identity::Principal;
+use weir_identity::acl::ResourceType;
 
 /// The rights of a connection under the current rules.
 #[derive(Debug, Default)]
@@ -117,11 +119,19 @@ impl Access<'_> {
             if is_dry_run {
                 return Ok(Some(Verdict::Forward(None)));
             }
+            if !matches!(verdict, Verdict::Close) {
+                self.session.error = Some(denial_error(kind));
+            }
         }
         Ok(Some(match verdict {
             Verdict::Forward(_) if self.session.rules.is_dry_run => Verdict::Forward(None),
             other => other,
         }))
+    }
+
+    /// Returns the error code in the response to the last request, if something was denied.
+    pub(crate) fn take_error(&mut self) -> Option<i16> {
+        self.session.error.take()
     }
 
     /// Returns the body of a response with its changes.
@@ -144,6 +154,17 @@ impl Access<'_> {
         let id = body.get(6..10)?.first_chunk::<4>()?;
         self.session.note_fetch_session(i32::from_be_bytes(*id));
         Some(())
+    }
+}
+
+/// Returns the error code of denials of a kind of resource.
+fn denial_error(kind: ResourceType) -> i16 {
+    match kind {
+        ResourceType::Topic => TOPIC_DENIED,
+        ResourceType::Group => GROUP_DENIED,
+        ResourceType::TransactionalId => TRANSACTION_DENIED,
+        ResourceType::DelegationToken => TOKEN_DENIED,
+        ResourceType::Cluster | ResourceType::User => CLUSTER_DENIED,
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct AccessSession {
     pub(super) writes_all: bool,
     /// Audit log and address of the client; `None` without an audit log.
     pub(crate) audit: Option<(Arc<ClusterAudit>, SocketAddr)>,
+    /// Error code of the last denial, until it is counted.
+    pub(super) error: Option<i16>,
 }
 
 impl AccessSession {
@@ -45,6 +47,7 @@ impl AccessSession {
             share_sessions: HashSet::new(),
             writes_all,
             audit: None,
+            error: None,
             subject,
         })
     }

@@ -283,7 +283,9 @@ impl ProxyLoop {
         };
         let heartbeat = &self.state.core.heartbeat;
         heartbeat.begin_for(Activity::INPUT, pair.peer.ip());
-        match self.state.forward(pair) {
+        let outcome = self.state.forward(pair);
+        pair.count_traffic();
+        match outcome {
             Ok(false) => {}
             Ok(true) => self.ready_pairs.push(id),
             Err(reason) => self.close(id, &reason),

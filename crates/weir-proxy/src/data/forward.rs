@@ -116,10 +116,12 @@ impl LoopState {
         let response = due(&mut pair.fetch.delayed);
         let moved = request.is_some() || response.is_some();
         if let Some(frame) = request {
+            pair.count_held(Direction::Produce);
             self.segments.push_owned(frame);
             self.send_up(pair, &[])?;
         }
         if let Some(frame) = response {
+            pair.count_held(Direction::Fetch);
             self.segments.push_owned(frame);
             pair.responses
                 .push_ready(&mut pair.in_flight, &mut self.segments);

@@ -9,7 +9,8 @@ use super::filter_pool::{Cancel, Task};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::memory::Claim;
 use super::pair::{ConnectionPair, SlowFrame, WaitReason};
-use crate::wire::{DelayedFrame, StreamError};
+use crate::versions::PRODUCE;
+use crate::wire::{DelayedFrame, StreamError, errors};
 use weir_filters::{Direction, FrameOutput};
 
 impl LoopState {
@@ -19,7 +20,10 @@ impl LoopState {
         direction: Direction,
         delayed: Option<DelayedFrame>,
     ) {
-        let now_ms = self.now_ms();
+        let (now_ms, now_us) = (self.now_ms(), pair.in_flight.now_us());
+        if delayed.is_some() {
+            pair.flow(direction).held_since_us.get_or_insert(now_us);
+        }
         pair.flow(direction).delayed = delayed.map(|delayed| match delayed {
             DelayedFrame::Delayed { time, frame } => {
                 WaitReason::Until(now_ms + millis(time), frame)
@@ -102,6 +106,9 @@ impl LoopState {
             Direction::Fetch => StreamError::Broker,
         };
         let (result, frame) = done.outcome.map_err(fault)?;
+        for code in errors(&result) {
+            pair.in_flight.count_error(PRODUCE, code);
+        }
         if let Some(entry) = done.request.and_then(|header| header.entry(&result)) {
             pair.in_flight.push_deferred(entry);
         }
@@ -112,6 +119,8 @@ impl LoopState {
                 done.direction,
                 Some(DelayedFrame::Delayed { time, frame }),
             );
+        } else {
+            pair.count_held(done.direction);
         }
         self.release_delayed(pair)?;
         // A response of the proxy itself, unless a delayed response comes before it.

@@ -89,6 +89,9 @@ impl LoopState {
             return Ok(u64::MAX);
         };
         let response = gate.take_failure(now_ms);
+        if let Some((key, code)) = gate.failure_error().filter(|_| response.is_some()) {
+            pair.in_flight.count_error(key, code);
+        }
         let next_ms = gate.failure_ms().unwrap_or(u64::MAX);
         let repeat_ms = gate.repeat_check(now_ms).unwrap_or(u64::MAX);
         let deadline_ms = gate.deadline_ms(pair.since_ms).unwrap_or(u64::MAX);

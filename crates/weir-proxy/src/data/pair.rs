@@ -18,6 +18,8 @@ use super::{ListenerTarget, PairId};
 use crate::access::{Access, AccessState};
 use crate::config::HostPort;
 use crate::login::LoginGate;
+use crate::principal_counters::PrincipalTraffic;
+use crate::versions::{FETCH, PRODUCE};
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream, Unfinished};
 use weir_filters::Direction;
@@ -158,6 +160,8 @@ pub(super) struct Flow {
     /// Frame that waits for a delay, memory or filters.
     pub(super) delayed: Option<WaitReason>,
     pub(super) memory: Option<Claim>,
+    /// Time in microseconds since which a frame waits for filters.
+    pub(super) held_since_us: Option<u64>,
 }
 
 impl Flow {
@@ -215,6 +219,8 @@ pub(super) struct ConnectionPair {
     pub(super) certified: Option<Arc<Principal>>,
     /// Login of the proxy at the broker, if the cluster has credentials for that.
     pub(super) broker_session: Option<Box<BrokerSession>>,
+    /// Counters of the owner of the connection.
+    traffic: Option<Box<PrincipalTraffic>>,
     /// Number of requests so far.
     pub(super) counted: u64,
     pub(super) request_bytes: u64,
@@ -263,6 +269,7 @@ impl ConnectionPair {
             login: None,
             certified: None,
             broker_session: None,
+            traffic: None,
             counted: 0,
             request_bytes: 0,
             response_bytes: 0,
@@ -378,6 +385,33 @@ impl ConnectionPair {
             None => self.certified.as_ref(),
         };
         principal.map(|principal| &**principal)
+    }
+
+    /// Counts the frame of a direction that has waited for filters, if one has.
+    pub(super) fn count_held(&mut self, direction: Direction) {
+        if let Some(since_us) = self.flow(direction).held_since_us.take() {
+            let key = match direction {
+                Direction::Produce => PRODUCE,
+                Direction::Fetch => FETCH,
+            };
+            self.in_flight.count_held(key, since_us);
+        }
+    }
+
+    /// Adds the requests and bytes so far to the counters of the owner of the connection.
+    pub(super) fn count_traffic(&mut self) {
+        let principal = match &self.login {
+            Some(login) => login.principal(),
+            None => self.certified.as_ref(),
+        };
+        let Some(principal) = principal else {
+            return;
+        };
+        let traffic = self.traffic.get_or_insert_with(|| {
+            let principals = &self.cluster.apis.principals;
+            Box::new(PrincipalTraffic::new(principals, principal.to_string()))
+        });
+        traffic.add([self.counted, self.request_bytes, self.response_bytes]);
     }
 
     pub(super) fn info(&self, now_ms: u64) -> ConnectionInfo {

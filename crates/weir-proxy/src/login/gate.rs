@@ -14,6 +14,7 @@ use weir_wire::WireError;
 use super::{CheckOutcome, ClusterLogins, LoginOutcome};
 use crate::audit::{AuditDetails, AuditKind, ClusterAudit};
 use crate::broker_login::{BrokerIdentity, BrokerLoginOutcome, Credential};
+use crate::versions::{SASL_AUTHENTICATE, SASL_HANDSHAKE};
 
 /// Longest wait for keys that are being fetched, and interval of checks meanwhile.
 const KEYS_TIMEOUT_MS: u64 = 5_000;
@@ -81,6 +82,8 @@ struct KeyWait {
 /// A failed login whose response is delayed.
 #[derive(Debug)]
 struct Failure {
+    /// API and error code of the response.
+    error: (i16, i16),
     /// Response; `None` once it is sent, or if there is none.
     frame: Option<Vec<u8>>,
     at_ms: u64,
@@ -387,6 +390,11 @@ impl LoginGate {
             "mapping" | "broker" => LoginOutcome::Refused,
             _ => LoginOutcome::Failed,
         };
+        let error = match reason {
+            "mechanism" => (SASL_HANDSHAKE, UNSUPPORTED_MECHANISM),
+            "order" => (SASL_AUTHENTICATE, ILLEGAL_STATE),
+            _ => (SASL_AUTHENTICATE, AUTHENTICATION_FAILED),
+        };
         let mechanism = self.login.mechanism();
         let (client, cluster) = (self.client, &*self.cluster);
         self.logins.count(mechanism, outcome, client.ip());
@@ -405,6 +413,7 @@ impl LoginGate {
             warn, "login failed", %client, cluster, mechanism, ?user, reason, "login failed"
         );
         self.failure = Some(Failure {
+            error,
             frame,
             at_ms: self.now_ms + self.logins.limits.failed_delay_ms,
             is_due: false,
@@ -428,6 +437,12 @@ impl LoginGate {
         failure.frame.take()
     }
 
+    /// Returns the API and the error code of the response to a failed login.
+    pub(crate) fn failure_error(&self) -> Option<(i16, i16)> {
+        let failure = self.failure.as_ref()?;
+        Some(failure.error)
+    }
+
     /// Returns the time by which the connection must be logged in, if it began at `since_ms`.
     pub(crate) fn deadline_ms(&self, since_ms: u64) -> Option<u64> {
         let timeout_ms = self.logins.limits.timeout_ms;
@@ -437,3 +452,7 @@ impl LoginGate {
         }
     }
 }
+
+const UNSUPPORTED_MECHANISM: i16 = 33;
+const ILLEGAL_STATE: i16 = 34;
+const AUTHENTICATION_FAILED: i16 = 58;

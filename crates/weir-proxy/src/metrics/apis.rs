@@ -49,6 +49,17 @@ pub(super) fn encode(
             MetricKind::Counter.encode(value(counts), family.encode_family(&labels)?)?;
         }
     }
+    encode_errors(&sums, encoder)?;
+    encode_principals(generation, encoder)?;
+    let name = "weir_proxy_held_seconds";
+    let help = "Time that produce requests and fetch responses waited for filters.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (cluster, key, counts) in rows().filter(|row| row.2.held_us.total() > 0) {
+        let labels = [("cluster", cluster), ("api", versions::name(key))];
+        let (sum, times) = (counts.held_us.sum as f64 / 1e6, &counts.held_us);
+        let encoder = &mut family.encode_family(&labels)?;
+        encoder.encode_histogram::<NoLabelSet>(sum, times.total(), &times.seconds(), None)?;
+    }
     let name = "weir_proxy_upstream_seconds";
     let help = "Time from a request to the beginning of the broker's response.";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
@@ -71,6 +82,63 @@ pub(super) fn encode(
             let encoder = &mut family.encode_family(&labels)?;
             let (sum, total) = (sizes.sum as f64, sizes.total());
             encoder.encode_histogram::<NoLabelSet>(sum, total, &sizes.bytes(), None)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sums of the APIs of each cluster.
+type Sums<'a> = [(&'a str, Vec<(i16, ApiCounts)>)];
+
+fn encode_errors(sums: &Sums<'_>, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    let name = "weir_proxy_errors";
+    let help = "Responses in which the proxy itself has put an error, by Kafka's error code.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (cluster, sums) in sums {
+        for (key, counts) in sums {
+            for (code, count) in &counts.errors {
+                let (api, code) = (versions::name(*key), code.to_string());
+                let labels = [("cluster", *cluster), ("api", api), ("code", &code)];
+                MetricKind::Counter.encode(*count, family.encode_family(&labels)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn encode_principals(
+    generation: &Generation,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    let clusters = generation.clusters.iter();
+    let rows: Vec<_> = clusters
+        .flat_map(|cluster| {
+            let name = cluster.config.name.as_str();
+            let rows = cluster.apis.principals.rows().into_iter();
+            rows.map(move |(principal, values)| (name, principal, values))
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let name = "weir_proxy_principal_requests";
+    let help = "Requests of clients that have logged in at the proxy.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (cluster, principal, [requests, ..]) in &rows {
+        let labels = [("cluster", *cluster), ("principal", principal)];
+        MetricKind::Counter.encode(*requests, family.encode_family(&labels)?)?;
+    }
+    let name = "weir_proxy_principal_bytes";
+    let help = "Bytes of their requests and responses.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (cluster, principal, [_, request, response]) in &rows {
+        for (direction, bytes) in [("request", request), ("response", response)] {
+            let labels = [
+                ("cluster", *cluster),
+                ("principal", principal),
+                ("direction", direction),
+            ];
+            MetricKind::Counter.encode(*bytes, family.encode_family(&labels)?)?;
         }
     }
     Ok(())

@@ -93,23 +93,29 @@ impl ProduceHeader {
     }
 }
 
+/// Returns the error codes of the partitions that filters rejected, each once.
+pub(crate) fn errors(result: &FilterResult) -> Vec<i16> {
+    let rejected = result.rejected.as_ref();
+    rejected.map_or_else(Vec::new, RejectedPartitions::errors)
+}
+
 impl FilterStage<'_> {
-    /// Filters a whole produce request with size prefix. Returns the output and the source of the
-    /// response.
+    /// Filters a whole produce request with size prefix. Returns the output, the source of the
+    /// response, and the error codes of rejected partitions.
     pub(super) fn produce(
         &mut self,
         frame: &mut [u8],
         header: &ProduceHeader,
-    ) -> Result<(FrameAction, Option<ResponseSource>), WireError> {
+    ) -> Result<(FrameAction, Option<ResponseSource>, Vec<i16>), WireError> {
         let version = header.version;
         let body_at = request_body_at(frame, PRODUCE, version)?;
         let (filters, direction) = (self.filters, Direction::Produce);
         match filters.at_once(direction, frame, body_at, version, self.buffers)? {
             Ok(result) => {
                 let response = header.response_source(&result);
-                Ok((self.output(frame, &result), response))
+                Ok((self.output(frame, &result), response, errors(&result)))
             }
-            Err(work) => Ok((FrameAction::Deferred(work, Some(*header)), None)),
+            Err(work) => Ok((FrameAction::Deferred(work, Some(*header)), None, Vec::new())),
         }
     }
 

@@ -115,6 +115,25 @@ impl InFlightRequests {
         self.writes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Returns the time of the input that is being processed, in microseconds.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
+    /// Counts a frame that has waited for filters since `since_us`.
+    pub(crate) fn count_held(&self, key: i16, since_us: u64) {
+        if let Some(apis) = &self.apis {
+            apis.count_held(key, apis.now_us().saturating_sub(since_us));
+        }
+    }
+
+    /// Counts a response with an error code of the proxy itself.
+    pub(crate) fn count_error(&self, key: i16, code: i16) {
+        if let Some(apis) = &self.apis {
+            apis.count_error(key, code);
+        }
+    }
+
     /// Counts a request of the client.
     pub(crate) fn count_request(&mut self, key: i16, bytes: usize) {
         if let Some(writes) = &mut self.writes {

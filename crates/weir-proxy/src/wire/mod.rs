@@ -28,7 +28,7 @@ mod segments;
 
 pub(crate) use addresses::{AddressMapper, BrokerNode};
 pub(crate) use error::StreamError;
-pub(crate) use filtering::{DelayedFrame, FilterStage, ProduceHeader, Unfinished};
+pub(crate) use filtering::{DelayedFrame, FilterStage, ProduceHeader, Unfinished, errors};
 pub(crate) use frame::{SIZE_BYTES, frame_total};
 pub(crate) use in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 pub(crate) use request_context::RequestContext;

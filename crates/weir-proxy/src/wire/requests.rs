@@ -13,7 +13,7 @@ use super::rights::{self, Decided};
 use super::sasl::SaslState;
 use super::segments::Segments;
 use super::{StreamError, api_versions, frame_total, login};
-use crate::access::PendingAccess;
+use crate::access::{Access, PendingAccess};
 use crate::versions::{self, API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE};
 use weir_filters::Direction;
 
@@ -246,7 +246,11 @@ fn classify(
         pending = checked.take();
         if pending.is_none() {
             let (access, limits) = (&mut context.access, context.limits);
-            match rights::check(frame, total, &peek, asked, access, limits)? {
+            let checked = rights::check(frame, total, &peek, asked, access, limits)?;
+            if let Some(code) = access.as_mut().and_then(Access::take_error) {
+                context.in_flight.count_error(key, code);
+            }
+            match checked {
                 HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
                 HeaderPeek::Complete(Decided::Forward(changes)) => pending = changes,
                 HeaderPeek::Complete(other) => {
@@ -277,6 +281,7 @@ fn classify(
                 let name = versions::name(key);
                 return Err(StreamError::NotSupported { key, name, version });
             }
+            context.in_flight.count_error(key, UNSUPPORTED_VERSION);
             let response = api_versions::unsupported(peek.correlation_id, context.supported);
             (
                 FrameAction::Nothing,
@@ -297,7 +302,11 @@ fn classify(
                     acks,
                 };
                 let filtered = context.filtering.produce(&mut frame[..total], &header);
-                filtered.map_err(StreamError::Client)?
+                let (action, response, errors) = filtered.map_err(StreamError::Client)?;
+                for code in errors {
+                    context.in_flight.count_error(key, code);
+                }
+                (action, response)
             }
             HeaderPeek::Complete(0) => (FrameAction::InPlace, None),
             HeaderPeek::Complete(_) => (FrameAction::InPlace, Some(ResponseSource::Broker)),
@@ -379,6 +388,7 @@ fn request_names(ids: &[TopicId], context: &mut RequestContext<'_>) -> Vec<u8> {
     request
 }
 
+const UNSUPPORTED_VERSION: i16 = 35;
 /// Client id and mechanism are short.
 const HANDSHAKE_BYTES_MAX: usize = 1024;
 

@@ -85,6 +85,7 @@ fn rejected_record_is_reported_and_next_passes() {
         proxy.metric("weir_proxy_filter_rejected_partitions_total"),
         1
     );
+    assert_eq!(errors(&proxy, "Produce", 87), 1);
 }
 
 #[test]
@@ -102,4 +103,11 @@ fn delayed_frames_keep_their_order() {
     produce(&client_config, &topic, &values);
     assert_eq!(consume(&bootstrap, &topic, 50), values);
     assert_eq!(consume(&broker(), &topic, 50), values);
+    for api in ["Produce", "Fetch"] {
+        let labels = format!("cluster=\"default\",api=\"{api}\"");
+        let held = proxy.metric(&format!("weir_proxy_held_seconds_count{{{labels}}}"));
+        let soon = format!("weir_proxy_held_seconds_bucket{{le=\"0.016384\",{labels}}}");
+        assert!(held >= 1, "{api} {held}");
+        assert_eq!(proxy.metric(&soon), 0, "all waited for 30 ms");
+    }
 }

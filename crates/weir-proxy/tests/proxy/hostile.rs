@@ -50,6 +50,7 @@ fn future_version_gets_response_and_connection_continues() {
     let apis = i32::from_be_bytes(second[6..10].try_into().expect("four"));
     let fetch = second[10..].chunks(6).find(|api| api[..2] == [0, 1]);
     assert_eq!(fetch.expect("fetch is supported")[4..], [0, 18]);
+    assert_eq!(errors(&proxy, "ApiVersions", 35), 1);
     assert!(apis > 30 && second[10..].chunks(6).all(|api| api[..2] != [0, 58]));
 }
 

@@ -127,6 +127,12 @@ fn users_of_the_file_log_in_with_each_mechanism() {
     assert_eq!(plain(&mut raw, PASSWORD).session_lifetime_ms, 0);
     let page = proxy.page("/connections");
     assert!(page.contains("\"principal\":\"User:tester\""), "{page}");
+    let requests = "weir_proxy_principal_requests_total{cluster=\"default\",\
+                    principal=\"User:tester\"}";
+    assert!(proxy.metric(requests) > 20);
+    let bytes = "weir_proxy_principal_bytes_total{cluster=\"default\",\
+                 principal=\"User:tester\",direction=\"response\"}";
+    assert!(proxy.metric(bytes) > 3 * 100 * "login-000000".len() as u64);
     // The APIs of the brokers' own logins are not offered.
     let versions = raw.exchange(2, &ApiVersionsRequest::default());
     let offered = |key| versions.api_keys.iter().any(|api| api.api_key == key);
@@ -169,6 +175,7 @@ fn access_rules_apply_to_the_principal_of_the_login() {
     assert_eq!(plain(&mut raw, PASSWORD).error_code, 0);
     let topics = [own.as_str(), &foreign];
     assert_eq!(topic_errors(&mut raw, &topics), [0, 29]);
+    assert_eq!(errors(&proxy, "Metadata", 29), 1);
     // A request before the login is not decided about.
     let mut early = Raw::connect(proxy.address);
     early.send(&request(3, 1, 1, &[0, 0, 0, 0]));
@@ -319,6 +326,8 @@ fn failed_logins_get_the_errors_of_brokers() {
     }
     assert_eq!(logins(&proxy, "PLAIN", "failed"), 1);
     assert_eq!(logins(&proxy, "other", "failed"), 2);
+    assert_eq!(errors(&proxy, "SaslAuthenticate", 58), 1);
+    assert_eq!(errors(&proxy, "SaslHandshake", 33), 1);
     assert_eq!(proxy.metric("weir_proxy_broker_errors_total"), 0);
     proxy.await_metric("weir_proxy_connections", 0);
 }

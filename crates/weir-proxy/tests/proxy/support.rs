@@ -215,6 +215,12 @@ impl Drop for TestProxy {
     }
 }
 
+/// Returns how many responses of the proxy itself had an error.
+pub(crate) fn errors(proxy: &TestProxy, api: &str, code: i16) -> u64 {
+    let labels = format!("cluster=\"default\",api=\"{api}\",code=\"{code}\"");
+    proxy.metric(&format!("weir_proxy_errors_total{{{labels}}}"))
+}
+
 /// Returns the bytes buffered for the only connection.
 pub(crate) fn buffered_bytes(proxy: &TestProxy) -> usize {
     let page = proxy.page("/connections");
