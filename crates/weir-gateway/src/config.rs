@@ -19,6 +19,7 @@ use weir_net::admin::{AdminConfig, AdminTable};
 use weir_net::otlp::{OtlpConfig, OtlpTable};
 use weir_net::watchdog::WatchdogConfig;
 
+use self::toml_lines::{all_errors, line_of, parameter_lines};
 use crate::admission::Origins;
 pub use crate::admission::PerAddress;
 use crate::compression::CompressionConfig;
@@ -51,6 +52,7 @@ const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST
 
 #[cfg(test)]
 mod schema_tests;
+mod toml_lines;
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -319,7 +321,7 @@ impl GatewayConfig {
             (None, None) => Ok(RawFile::default()),
         };
         let mut raw = or_default(raw, &mut errors);
-        let connections = read_connections(file, &raw.connection, options, &mut notes);
+        let connections = read_connections(file, (&raw.connection, &raw.text), options, &mut notes);
         let mut connections = or_default(connections, &mut errors);
         for connection in &connections {
             errors.extend(missing_files(file, connection));
@@ -556,14 +558,6 @@ fn line_of_auth(text: &str) -> Option<u32> {
     u32::try_from(index + 1).ok()
 }
 
-/// Returns the line at a place of a text, from 1, and its content.
-fn line_of(text: &str, start: usize) -> (u32, &str) {
-    let before = text.get(..start).unwrap_or_default();
-    let index = before.matches('\n').count();
-    let written = text.lines().nth(index).unwrap_or_default().trim();
-    (1 + index as u32, written)
-}
-
 /// Returns the value, or the default after an error.
 fn or_default<T: Default>(value: Result<T, GatewayError>, errors: &mut Vec<GatewayError>) -> T {
     value.unwrap_or_else(|error| {
@@ -663,17 +657,19 @@ fn read(path: &Path) -> Result<String, GatewayError> {
 }
 
 fn parse_toml(path: &Path, text: String) -> Result<RawFile, GatewayError> {
-    let raw: Result<RawFile, _> = toml::from_str(&text);
-    let mut raw = raw.map_err(|error| {
+    if let Ok(raw) = toml::from_str::<RawFile>(&text) {
+        return Ok(RawFile { text, ..raw });
+    }
+    let errors = all_errors(&text, |text| toml::from_str::<RawFile>(text).err());
+    let errors = errors.iter().map(|error| {
         let (line, written) = line_of(&text, error.span().map_or(0, |span| span.start));
         let message = error.message().replace('\n', "; ");
         GatewayError::Config {
             at: in_file(path.display(), Some(line)),
             reason: format!("{written}: {message}"),
         }
-    })?;
-    raw.text = text;
-    Ok(raw)
+    });
+    GatewayError::join(errors.collect()).map_or_else(|| Ok(RawFile::default()), Err)
 }
 
 fn note(severity: Severity, file: &Path, line: Option<u32>, text: String) -> Note {
@@ -687,10 +683,11 @@ fn note(severity: Severity, file: &Path, line: Option<u32>, text: String) -> Not
 /// Parses `[connection.NAME]` tables: the connector's parameters, nested tables joined by dots.
 fn read_connections(
     path: &Path,
-    tables: &toml::Table,
+    (tables, text): (&toml::Table, &str),
     options: ParseOptions,
     notes: &mut Vec<Note>,
 ) -> Result<Vec<ConnectionConfig>, GatewayError> {
+    let lines = parameter_lines(text);
     let file = path.display().to_string();
     let source = ConfigSource {
         file: &file,
@@ -705,7 +702,14 @@ fn read_connections(
         };
         let mut parameters = Vec::new();
         flatten("", table, &mut parameters);
-        match ConnectionConfig::from_parameters(name, parameters, &source, None, notes) {
+        let line = |parameter: &str| {
+            let key = (name.clone(), parameter.to_owned());
+            lines.get(&key).copied()
+        };
+        for parameter in &mut parameters {
+            parameter.line = line(&parameter.name);
+        }
+        match ConnectionConfig::from_parameters(name, parameters, &source, line(""), notes) {
             Ok(connection) => connections.push(connection),
             Err(rejected) => errors.extend(rejected.errors.into_iter().map(GatewayError::from)),
         }

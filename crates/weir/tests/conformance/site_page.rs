@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::accessibility::{audit, press_on, type_into};
+use super::accessibility::{audit, type_into};
 use super::page::Page;
 use super::pages::{SIZES, WIDTH};
 use super::test_env::Case;
@@ -24,7 +24,8 @@ const PAGES: [&str; 4] = [
 pub(crate) fn site(case: &Case<'_>) -> Result<()> {
     let dir = case.dir().join("site");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/docs");
-    let built = Command::new(script).arg(&dir).output()?;
+    let mut build = Command::new(script);
+    let built = build.arg(&dir).arg(env!("CARGO_BIN_EXE_weir")).output()?;
     let errors = String::from_utf8_lossy(&built.stderr);
     ensure!(built.status.success(), "scripts/docs: {errors}");
     let root = format!("file://{}/", dir.canonicalize()?.display());
@@ -49,6 +50,12 @@ pub(crate) fn site(case: &Case<'_>) -> Result<()> {
         look(&page, &format!("{root}docs/{name}"), SIZES[2])
             .with_context(|| format!("{name} on a phone"))?;
     }
+    page.navigate(&format!("{root}docs/commands.html"))?;
+    let text = "document.body.textContent";
+    page.until(text, |text| {
+        text.as_str()
+            .is_some_and(|text| text.contains("Usage: weir gateway sessions list [OPTIONS]"))
+    })?;
     page.view(SIZES[0], "light", &case.dir().join("search.png"))?;
     searches(&page, &root)?;
     page.finish(&[&root, "blob:", "data:"])
@@ -77,10 +84,15 @@ fn searches(page: &Page, root: &str) -> Result<()> {
     type_into(page, ".md-search__input", "Last-Event-ID")?;
     let found = "document.querySelectorAll('.md-search-result__link').length";
     page.until(found, |count| count.as_u64() > Some(0))?;
-    press_on(page, ".md-search-result__link", "Enter")?;
-    page.until("location.pathname", |path| {
-        path.as_str()
-            .is_some_and(|path| path.ends_with("docs/without-sdk.html"))
+    page.press("ArrowDown")?;
+    let chosen = "document.activeElement.matches('.md-search-result__link')";
+    page.until(chosen, |is| is == true)?;
+    page.press("Enter")?;
+    page.until("location.pathname.endsWith('index.html')", |is| is == false)?;
+    let text = "document.querySelector('article')?.textContent ?? ''";
+    page.until(text, |text| {
+        text.as_str()
+            .is_some_and(|text| text.contains("Last-Event-ID"))
     })?;
     Ok(())
 }
