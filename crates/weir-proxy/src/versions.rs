@@ -15,7 +15,6 @@ pub(crate) const SASL_HANDSHAKE: i16 = 17;
 pub(crate) const SASL_AUTHENTICATE: i16 = 36;
 /// ApiVersions, the first request of most connections.
 pub(crate) const API_VERSIONS: i16 = 18;
-pub(crate) const SASL_AUTHENTICATE: i16 = 36;
 pub(crate) const DESCRIBE_QUORUM: i16 = 55;
 pub(crate) const DESCRIBE_CLUSTER: i16 = 60;
 pub(crate) const SHARE_FETCH: i16 = 78;
