@@ -14,7 +14,7 @@ pub(crate) struct RawAudit {
     path: PathBuf,
     /// Records that wait for the writer, by default 10,000.
     queue: Option<usize>,
-    /// What happens to further records.
+    /// Behaviour when the queue is full.
     #[serde(default)]
     on_full: OnFull,
     /// Name of this proxy in the records, by default that of the host.

@@ -22,7 +22,7 @@ pub(crate) enum AuditKind {
     Reload,
 }
 
-/// What an event was about.
+/// Subject of an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct AuditDetails {
     /// Load balancer that forwards the connection.

@@ -1,5 +1,5 @@
-//! Who the proxy is at the brokers: credentials of its own, fixed or by principal, and the logins
-//! with them. The protocol is that of `weir-sasl`.
+//! Identity of the proxy at the brokers: credentials of its own, fixed or by principal, and the
+//! logins with them. The protocol is that of `weir-sasl`.
 
 mod config;
 mod credentials;

@@ -1,5 +1,5 @@
-//! Logins of clients that end at the proxy: users, tokens, checks of credentials, limits and counters. The
-//! protocol is that of `weir-sasl`.
+//! Logins of clients that end at the proxy: users, tokens, checks of credentials, limits and
+//! counters. The protocol is that of `weir-sasl`.
 
 mod certified;
 mod check;

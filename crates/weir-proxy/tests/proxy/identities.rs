@@ -217,7 +217,7 @@ fn swapped_principals_have_the_rights_of_their_credentials() {
         let code = plain_as(&mut raw, name, PASSWORD).error_code;
         (code, raw)
     };
-    // The authorizer learns of the rule a little later.
+    // The authorizer applies the rule a little later.
     await_that("the rights of svc-a and svc-b", || {
         let ((0, mut alice), (0, mut bert)) = (login("alice"), login("bert")) else {
             return false;

@@ -85,7 +85,7 @@ fn passwords_are_in_no_log_line_and_no_page() {
     // Wrong at the broker, wrong at the proxy, unknown, not mapped.
     assert_eq!(login("alice", &right), 58);
     assert_eq!(login("alice", &format!("other-{MARK}")), 58);
-    assert_eq!(login("nobody", &right), 58);
+    assert_eq!(login("unknown", &right), 58);
     assert_eq!(login(USER, PASSWORD), 58);
     // Files with errors next to passwords.
     for broken in [

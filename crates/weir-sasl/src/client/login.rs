@@ -56,8 +56,8 @@ impl LoginDialogue {
         }
     }
 
-    /// Begins a login without ApiVersions, which a broker accepts only once before a login and which
-    /// another part of the connection may have sent. Needs Kafka 2.2.
+    /// Begins a login without ApiVersions, which a broker accepts only once before a login, and
+    /// which another part of the connection may have sent. Needs Kafka 2.2.
     pub fn without_versions(exchange: SaslExchange) -> Self {
         Self {
             exchange,
