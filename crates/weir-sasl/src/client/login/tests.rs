@@ -195,3 +195,18 @@ fn impostor_that_accepts_any_proof_is_rejected() {
     };
     assert_eq!(error, Err(expected));
 }
+
+#[test]
+fn login_without_versions_begins_with_a_handshake_and_has_a_lifetime() {
+    let mut login = LoginDialogue::without_versions(plain());
+    assert_eq!(sent(&mut login).0, ApiKey::SaslHandshake);
+    let handshake = read(&mut login, &mechanisms(0));
+    assert_eq!(handshake.ok(), Some(LoginProgress::Continue));
+    assert_eq!(&sent_token(&mut login)[..], b"\0user\0pencil");
+    let Ok(LoginProgress::Complete(session)) = read(&mut login, &token(1, 0, "", b"", 5_000))
+    else {
+        panic!("complete");
+    };
+    assert_eq!(session.lifetime(), Some(std::time::Duration::from_secs(5)));
+    assert_eq!(format!("{login:?}"), "LoginDialogue", "no password");
+}
