@@ -57,7 +57,10 @@ fn adapter_decides_about_sockets() {
     assert_eq!((got[2].2, got[3].2), (Some(-5), Some(21)), "{got:?}");
     env.env.produce("anna", "1");
     anna.expect("snapshot", "ltest-[key=anna]", "value", "1");
-    let more = |items: &[&str], fields: &[&str]| json!({"type": "subscribe", "items": items, "fields": fields});
+    let more = |items: &[&str], fields: &[&str]| {
+        let kind = "subscribe";
+        json!({"type": kind, "items": items, "fields": fields})
+    };
     anna.send(more(&["ltest-[key=b]"], &["secret"]));
     refused(&mut anna, "ltest-[key=b]", 23);
     anna.send(more(&["ltest-[key=b]"], &["value"]));
@@ -74,7 +77,7 @@ fn adapter_decides_about_sockets() {
     env.env.produce("a", "3");
     anna.expect("snapshot", "ltest-[key=a]", "value", "3");
     env.wait_audit(&["\"subscribe\"", "\"deny\"", "\"code\":-5"]);
-    // A session without its connection ends, and the adapter is told.
+    // A session ends with its connection.
     drop(anna);
     wait_metric(&env.gateway, "weir_gateway_sessions", |open| open == 0);
     drop(adapter);

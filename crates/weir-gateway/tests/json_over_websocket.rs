@@ -35,7 +35,7 @@ fn unsubscribe(item: &str) -> Value {
 }
 
 #[test]
-fn items_come_and_go_on_one_connection() {
+fn items_are_added_and_removed() {
     let env = TestEnv::new();
     let gateway = env.start_gateway(|xml| xml);
     let address = gateway.listen_address();
@@ -131,7 +131,10 @@ fn identity_and_rules_are_those_of_sdks() {
     let address = gateway.listen_address();
     let token = |tenant: &str| classes.token(&format!(r#"{{"tenant":"{tenant}"}}"#));
     let (acme, zeta) = (token("acme"), token("zeta"));
-    let first = |password: Option<&str>| json!({"type": "subscribe", "items": ["news"], "password": password});
+    let first = |password: Option<&str>| {
+        let items = ["news"];
+        json!({"type": "subscribe", "items": items, "password": password})
+    };
     for password in [None, Some(""), Some("x.y.z")] {
         let mut refused = JsonSocket::connect(address, &[]).expect("a WebSocket");
         refused.send(first(password));
@@ -139,10 +142,8 @@ fn identity_and_rules_are_those_of_sdks() {
     }
     let mut no_tenant = JsonSocket::open(address, first(Some(&classes.token("{}"))));
     let event = no_tenant.event();
-    assert_eq!(
-        (&event["event"], &event["code"]),
-        (&"refused".into(), &(-2).into())
-    );
+    assert_eq!(event["event"], "refused", "{event}");
+    assert_eq!(event["code"], -2, "{event}");
     let mut by_message = JsonSocket::open(address, first(Some(&acme)));
     let bearer = format!("Bearer {zeta}");
     let mut by_header = JsonSocket::connect(address, &[("Authorization", &bearer)]).expect("one");

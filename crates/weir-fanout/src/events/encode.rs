@@ -162,35 +162,35 @@ pub fn push_notice(out: &mut Vec<u8>, form: EventForm, notice: EventNotice<'_>) 
         EventForm::ServerSent => b"",
         EventForm::Json => b",",
     };
-    let mut member = |out: &mut Vec<u8>, name: &str, value: Member<'_>| {
+    let mut member = |out: &mut Vec<u8>, name: &str, value: NoticeValue<'_>| {
         out.extend_from_slice(std::mem::replace(&mut separator, b","));
         push_text(out, name);
         out.push(b':');
         match value {
-            Member::Text(text) => push_text(out, text),
-            Member::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            NoticeValue::Text(text) => push_text(out, text),
+            NoticeValue::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
         }
     };
     match notice {
         EventNotice::Heartbeat | EventNotice::Open => {}
         EventNotice::Subscribed(item) | EventNotice::Unsubscribed(item) => {
-            member(out, "item", Member::Text(item));
+            member(out, "item", NoticeValue::Text(item));
         }
         EventNotice::Refused(item, code, text) => {
-            member(out, "item", Member::Text(item));
-            member(out, "code", Member::Number(code));
-            member(out, "message", Member::Text(text));
+            member(out, "item", NoticeValue::Text(item));
+            member(out, "code", NoticeValue::Number(code));
+            member(out, "message", NoticeValue::Text(text));
         }
         EventNotice::End(code, text) => {
-            member(out, "code", Member::Number(code));
-            member(out, "message", Member::Text(text));
+            member(out, "code", NoticeValue::Number(code));
+            member(out, "message", NoticeValue::Text(text));
         }
     }
     form.end(out);
 }
 
 /// Value of a member of a document.
-enum Member<'a> {
+enum NoticeValue<'a> {
     Text(&'a str),
     Number(i32),
 }

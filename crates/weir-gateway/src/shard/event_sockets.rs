@@ -3,12 +3,11 @@
 //! The first message logs the client in and names items; later ones add and remove items. The
 //! session is that of a client of server-sent events, with another form of the events.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_fanout::SessionKey;
 use weir_fanout::events::{
-    ClientLogin, ClientMessage, EventForm, EventNotice, EventRequest, MessageFault, parse_message,
+    ClientLogin, ClientMessage, EventNotice, EventRequest, MessageFault, parse_message,
 };
 use weir_mapping::CanonicalItem;
 use weir_net::http1::{HttpRequest, Response};
@@ -18,54 +17,19 @@ use weir_tlcp::request::{Add, Control, ControlOp, Request};
 
 use super::clients::Clients;
 use super::dialect::Dialect;
-use super::event_clients::{adapter_name, limits, notice, session_request};
-use super::frame::Framing;
+use super::event_clients::{adapter_name, limits, session_request};
 use super::http_responses::{send_response, with_cors};
 use super::responses::{MessageOutcome, RequestTransport, ResponseBatch};
+use super::socket_end::close;
 use super::state::{SUBSCRIBE, Shard, UNSUBSCRIBE};
-use super::timers::LOGIN_TIMER;
 use super::wire::Wire;
 use crate::error::SubscriptionError;
 
 /// Path of JSON over WebSocket.
 pub(super) const WS_PATH: &str = "/ws";
-/// Time for the first message, in milliseconds.
-const LOGIN_MS: u64 = 10_000;
 /// Lowest number under which an item waits for the remote adapter. Slots of items, which number
 /// accepted ones, are lower.
 const WAITING_MIN: u32 = 1 << 30;
-
-/// Close codes of WebSockets (RFC 6455 and its registry).
-const CLOSE_NORMAL: u16 = 1000;
-const CLOSE_GOING_AWAY: u16 = 1001;
-const CLOSE_POLICY: u16 = 1008;
-const CLOSE_TRY_AGAIN: u16 = 1013;
-
-/// WebSockets whose first message may be outstanding, by the end of their time. There is one entry
-/// for each upgrade of the last [`LOGIN_MS`].
-#[derive(Debug, Default)]
-pub(super) struct ExpectedLogins(VecDeque<(u64, ConnId)>);
-
-/// Returns the code with which a WebSocket is closed after an `end` event.
-pub(super) fn close_code(code: i32) -> u16 {
-    const RETRY_LATER: i32 = SessionCode::RETRY_LATER.code();
-    const OVERLOADED: i32 = SessionCode::OVERLOADED.code();
-    const EXPIRED: i32 = SessionCode::EXPIRED.code();
-    const BY_CLIENT: i32 = SessionCode::DESTROYED_BY_CLIENT.code();
-    match code {
-        RETRY_LATER | OVERLOADED => CLOSE_TRY_AGAIN,
-        EXPIRED => CLOSE_GOING_AWAY,
-        BY_CLIENT => CLOSE_NORMAL,
-        _ => CLOSE_POLICY,
-    }
-}
-
-/// Closes a WebSocket that has no session.
-pub(super) fn close(wire: &mut impl Wire, conn: ConnId, code: i32, text: &str) {
-    let last = notice(EventForm::Json, EventNotice::End(code, text));
-    let last = Framing::WebSocket.frame(&last);
-    wire.close_with(conn, close_code(code), Some(last), false);
-}
 
 /// Handles a request for a WebSocket.
 pub(super) fn upgrade(
@@ -93,27 +57,6 @@ pub(super) fn upgrade(
     RequestOutcome::Upgrade {
         protocol: None,
         deflate: shard.clients.shared.compression.enabled,
-    }
-}
-
-impl ExpectedLogins {
-    fn expect(&mut self, wire: &mut impl Wire, conn: ConnId) {
-        let until_ms = wire.now_ms() + LOGIN_MS;
-        if self.0.is_empty() {
-            wire.set_timer(until_ms, LOGIN_TIMER);
-        }
-        self.0.push_back((until_ms, conn));
-    }
-
-    /// Returns the next WebSocket whose time is over, or sets the timer for the next one.
-    fn pop_due(&mut self, wire: &mut impl Wire) -> Option<ConnId> {
-        let (until_ms, conn) = *self.0.front()?;
-        if until_ms > wire.now_ms() {
-            wire.set_timer(until_ms, LOGIN_TIMER);
-            return None;
-        }
-        self.0.pop_front();
-        Some(conn)
     }
 }
 
@@ -283,6 +226,8 @@ impl Shard {
                 let about = EventNotice::Unsubscribed(name);
                 self.clients.send_notice(wire, key, about);
             } else {
+                // A name costs CPU time, even if nothing has it.
+                self.clients.work.items += 1;
                 self.clients.counters.requests_refused += 1;
                 let refusal = SubscriptionError::from(ControlCode::SUBSCRIPTION_NOT_FOUND);
                 self.clients.refuse_event_item(wire, key, item, &refusal);

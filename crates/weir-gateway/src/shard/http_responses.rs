@@ -3,8 +3,8 @@
 use weir_net::http1::{HttpRequest, Response};
 use weir_tlcp::codes::{ControlCode, SessionCode};
 
-use super::event_sockets;
 use super::responses::{RequestTransport, ResponseBatch};
+use super::socket_end;
 use super::wire::Wire;
 
 /// Adds CORS headers. Without them browsers hide the response, and the SDK would retry forever.
@@ -67,7 +67,7 @@ pub(super) fn send_response(wire: &mut impl Wire, responses: ResponseBatch) -> b
     if responses.transport == RequestTransport::Json {
         if let Some(code) = responses.refused {
             let text = String::from_utf8_lossy(&responses.lines);
-            event_sockets::close(wire, conn, code, text.trim_end());
+            socket_end::close(wire, conn, code, text.trim_end());
         }
         return true;
     }

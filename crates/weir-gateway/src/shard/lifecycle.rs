@@ -13,10 +13,10 @@ use weir_tlcp::server::{WakeOutcome, write_end};
 use super::clients::Clients;
 use super::drain::DrainSchedule;
 use super::event_clients;
-use super::event_sockets;
 use super::frame::{Frame, Framing};
 use super::session::{SessionPoll, StreamBinding};
 use super::session_writer::ClientOutput;
+use super::socket_end;
 use super::timers::DRAIN_STEP;
 use super::wire::{NO_CONNECTION, Wire};
 use weir_access::AccessEnd;
@@ -124,7 +124,7 @@ impl Clients {
         let last = framing.map(|framing| framing.frame(&line));
         match form {
             Some(EventForm::Json) => {
-                wire.close_with(conn, event_sockets::close_code(code.code()), last, now);
+                wire.close_with(conn, socket_end::close_code(code.code()), last, now);
             }
             _ => wire.close(conn, last, now),
         }

@@ -14,6 +14,7 @@ mod drain;
 mod event;
 mod event_clients;
 mod event_sockets;
+mod expected_logins;
 mod forwarding;
 mod frame;
 mod handler;
@@ -37,6 +38,7 @@ mod select_records;
 mod session;
 mod session_writer;
 mod simulator;
+mod socket_end;
 mod state;
 #[cfg(test)]
 #[path = "../../tests/shard/stream_tests/mod.rs"]

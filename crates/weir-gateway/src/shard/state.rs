@@ -10,7 +10,7 @@ use super::clients::Clients;
 use super::context::ShardContext;
 use super::credentials::ClientCredentials;
 use super::dialect::Dialects;
-use super::event_sockets::ExpectedLogins;
+use super::expected_logins::ExpectedLogins;
 use super::forwarding::Forwarding;
 use super::placement::BusyMeter;
 use super::tracer::Tracer;

@@ -14,7 +14,9 @@ use super::test_env::{Case, any_port};
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/events");
 
 /// A page that follows the items of the query with the module, and stores what it gets.
-const MODULE_PAGE: &str = r#"<!doctype html><html lang="en"><title>Module</title><script type="module">
+const MODULE_PAGE: &str = r#"<!doctype html><html lang="en"><title>Module</title>
+<link rel="icon" href="data:,">
+<script type="module">
 import { follow } from "./weir-events.js";
 const query = new URLSearchParams(location.search);
 window.shown = {};
@@ -91,11 +93,9 @@ fn follows(case: &Case<'_>, url: &str, own: &[&str]) -> Result<()> {
     let page = Page::open(case, url)?;
     page.until_is("window.states.join()", "open")?;
     let value = |name| format!("window.shown[{}]", json!(case.item(name)));
-    // Records of the page before.
-    page.until_is(&value("b"), HOSTILE)?;
-    for text in ["one", "two", url] {
-        case.produce("a", text)?;
-        page.until_is(&value("a"), text)?;
+    for (name, text) in [("a", "one"), ("b", HOSTILE), ("a", url)] {
+        case.produce(name, text)?;
+        page.until_is(&value(name), text)?;
     }
     page.evaluate("window.end()")?;
     page.finish(own)
