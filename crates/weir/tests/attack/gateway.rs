@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::bars::{Attack, Case, Scene};
 use crate::peer::{
-    COMPRESSED_TEXT, PING, TEXT, connect, frame, runs, send, session, subscription, wait, websocket,
+    COMPRESSED_TEXT, PING, TEXT, connect, frame, runs, send, session, subscription, wait,
+    websocket, websocket_at,
 };
 use crate::regular::{RegularClients, producer};
 use crate::scale::Spread;
@@ -27,6 +28,7 @@ pub(crate) const CASES: &[Case] = &[
     case("random-items", random_items, Log::Discarded, SINGLE),
     case("log-flood", log_flood, Log::Stalled, SINGLE),
     case("final-blocks", final_blocks, Log::Discarded, SINGLE),
+    case("json-items", json_items, Log::Discarded, SINGLE),
     case("pings", pings, Log::Discarded, SINGLE),
     case("byte-chunks", byte_chunks, Log::Discarded, SPLIT),
     case("admin-silence", admin_silence, Log::Discarded, SINGLE),
@@ -173,6 +175,32 @@ fn final_blocks(attack: &Attack<'_>) {
     // A final block with fixed codes that contains one letter.
     let payload = [0x4b, 0x04, 0x00].repeat(16_600);
     flood(attack, &frame(COMPRESSED_TEXT, &payload), false);
+}
+
+/// Subscribes items that no other client uses, unsubscribes them and repeats this, with JSON
+/// messages of 100 names.
+fn json_items(attack: &Attack<'_>) {
+    let mut number = 0;
+    while runs(attack.stop) {
+        let source = attack.spread.source(attack.index);
+        let Ok(mut stream) = websocket_at(source, attack.listen, "/ws", "") else {
+            std::thread::sleep(RECONNECT_INTERVAL);
+            continue;
+        };
+        let mut answers = stream.try_clone().expect("a second handle");
+        let mut is_open = true;
+        while is_open {
+            number += 1;
+            let name = |item: usize| format!("\"ltest-[key={}j{number}x{item}]\"", attack.index);
+            let names = (0..100).map(name).collect::<Vec<_>>().join(",");
+            for kind in ["subscribe", "unsubscribe"] {
+                let text = format!("{{\"type\":\"{kind}\",\"items\":[{names}]}}");
+                is_open &= send(&mut stream, &frame(TEXT, text.as_bytes()), attack.stop);
+            }
+            discard(&mut answers);
+            attack.pause();
+        }
+    }
 }
 
 /// Sends pings and empty messages.

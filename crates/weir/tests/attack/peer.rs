@@ -64,13 +64,23 @@ fn is_timeout(error: &io::Error) -> bool {
 
 /// Opens a WebSocket that offers permessage-deflate.
 pub(crate) fn websocket(source: Ipv4Addr, address: &str) -> io::Result<TcpStream> {
+    let protocol = "Sec-WebSocket-Protocol: TLCP-2.5.0.lightstreamer.com\r\n";
+    websocket_at(source, address, "/lightstreamer", protocol)
+}
+
+/// Opens a WebSocket at a path, with more lines of the request's head.
+pub(crate) fn websocket_at(
+    source: Ipv4Addr,
+    address: &str,
+    path: &str,
+    head: &str,
+) -> io::Result<TcpStream> {
     let mut stream = connect(source, address)?;
     let request = format!(
-        "GET /lightstreamer HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
          Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-         Sec-WebSocket-Extensions: permessage-deflate\r\n\
-         Sec-WebSocket-Protocol: TLCP-2.5.0.lightstreamer.com\r\n\r\n"
+         Sec-WebSocket-Extensions: permessage-deflate\r\n{head}\r\n"
     );
     stream.write_all(request.as_bytes())?;
     let mut head = Vec::new();
