@@ -1,5 +1,6 @@
 //! One module per command.
 
+mod admin_http;
 pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod bench_check_driver;

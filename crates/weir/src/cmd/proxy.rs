@@ -1,7 +1,9 @@
-//! `weir proxy`: the commands `run`, `check`, `explain` and `user`.
+//! `weir proxy`: the commands `run`, `check`, `connections`, `explain` and `user`.
 
+mod admin_client;
 mod check;
 mod config;
+mod connections;
 mod explain;
 mod user;
 
@@ -39,6 +41,14 @@ pub(crate) enum ProxyCommand {
     /// and a remedy.
     #[command(after_help = "Example:\n  weir proxy check --config proxy.toml")]
     Check(check::ProxyCheckArgs),
+    /// List the open connections of a running proxy
+    ///
+    /// Asks its admin port. Requests, bytes, frames in flight and buffered, age and idle time of
+    /// each connection; with `--watch` live.
+    #[command(after_help = "Examples:\n  weir proxy connections --sort idle\n  \
+        weir proxy connections --watch --sort requests\n  \
+        weir proxy connections --json --limit 0 | jq '.connections[].principal'")]
+    Connections(connections::ProxyConnectionsArgs),
     /// Show which of Kafka's ACLs decides about an operation
     ///
     /// Follows the rules of Kafka's own authorizer. The exit code is 1 if the operation is denied.
@@ -70,6 +80,7 @@ pub(crate) fn run(command: ProxyCommand) -> Result<Exit, Failure> {
     match command {
         ProxyCommand::Run(args) => serve(&args),
         ProxyCommand::Check(args) => check::run(&args),
+        ProxyCommand::Connections(args) => connections::run(&args),
         ProxyCommand::Explain(args) => explain::run(&args),
         ProxyCommand::User(command) => user::run(&command),
     }

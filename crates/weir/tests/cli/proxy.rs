@@ -369,3 +369,60 @@ fn certificates_are_reloaded_on_sighup() {
     assert_eq!(proxy.ends(), 0);
     assert_eq!(open.read(&mut [0]).unwrap(), 0);
 }
+
+#[test]
+fn open_connections_are_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports = weir_lab::ports::free_ports([127, 0, 0, 1].into(), 3).unwrap();
+    let [listen, admin, silent] = [0, 1, 2].map(|index| format!("127.0.0.1:{}", ports[index]));
+    let args = [
+        "--upstream",
+        &silent,
+        "--listen",
+        &listen,
+        "--admin",
+        &admin,
+    ];
+    let _proxy = RunningProxy::start(dir.path(), &args);
+    let list = |args: &[&str]| {
+        let mut command = weir(&["proxy", "connections", "--admin", &admin]);
+        command.args(args).output().unwrap()
+    };
+    let mut open = Vec::new();
+    await_that("two connections", || {
+        open.extend(TcpStream::connect(&listen));
+        open.truncate(2);
+        open.len() == 2
+            && page(&admin, "/connections")
+                .is_some_and(|page| page.matches("\"state\":\"waiting\"").count() == 2)
+    });
+    // One of them has sent a part of a request.
+    open[1].write_all(&[0, 0]).unwrap();
+    await_that("its bytes", || {
+        let output = list(&["--json", "--limit", "1"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (&found["total"], found["connections"][1].is_null()),
+            (&2.into(), true)
+        );
+        let client = open[1].local_addr().unwrap().to_string();
+        let first = &found["connections"][0];
+        first["client"] == client && first["request_bytes"] == 2
+    });
+    let output = list(&[]);
+    let table = text(&output.stdout);
+    let client = open[0].local_addr().unwrap().to_string();
+    assert!(
+        table.contains(&client) && table.contains("2 of 2 connections"),
+        "{table}"
+    );
+    let output = list(&["--virtual-cluster", "other"]);
+    assert!(text(&output.stdout).contains("0 of 0 connections"));
+
+    let output = weir(&["proxy", "connections", "--admin", &silent])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("no response from http://127.0.0.1:"));
+}

@@ -2,26 +2,18 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow};
 use clap::Args;
-use rustls::crypto::aws_lc_rs;
 use serde_json::Value;
-use ureq::http::{Request, Response};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
-use ureq::{Agent, Body, Proxy};
+use ureq::Body;
+use ureq::http::Response;
 
+use crate::cmd::admin_http::{AdminHttp, checked_token, read_token};
 use crate::exit::{Exit, Failure, OrExit as _};
 
 /// Environment variable with the token.
 const TOKEN_VARIABLE: &str = "WEIR_SESSIONS_TOKEN";
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longer than the gateway waits for its event loops.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum size of a response; a page of sessions has about 400 kB.
-const RESPONSE_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Debug, Args)]
 pub(super) struct AdminClientArgs {
@@ -42,29 +34,14 @@ pub(super) struct AdminClientArgs {
 
 /// Client of one admin port.
 pub(super) struct AdminClient {
-    agent: Agent,
-    base: String,
+    http: AdminHttp,
     token: String,
 }
 
 impl AdminClient {
     pub(super) fn new(args: &AdminClientArgs) -> Result<Self, Failure> {
-        let base = match args.admin.contains("://") {
-            true => args.admin.trim_end_matches('/').to_owned(),
-            false => format!("http://{}", args.admin),
-        };
-        let mut config = Agent::config_builder()
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .timeout_recv_response(Some(RESPONSE_TIMEOUT))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .proxy(None::<Proxy>);
-        if base.starts_with("https://") {
-            config = config.tls_config(tls(args.ca_file.as_ref()).or_exit(Exit::Usage)?);
-        }
         Ok(Self {
-            agent: config.build().into(),
-            base,
+            http: AdminHttp::new(&args.admin, args.ca_file.as_ref())?,
             token: token(args).or_exit(Exit::Usage)?,
         })
     }
@@ -80,11 +57,9 @@ impl AdminClient {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Failure> {
-        let mut response = self.send(method, path, body)?;
-        let read = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
-        let text = read.read_to_string().or_exit(Exit::Unreachable)?;
+        let text = self.http.text(self.send(method, path, body)?)?;
         serde_json::from_str(&text)
-            .with_context(|| format!("{}: the response is not JSON", self.base))
+            .with_context(|| format!("{}: the response is not JSON", self.http.base))
             .or_exit(Exit::Unreachable)
     }
 
@@ -109,21 +84,12 @@ impl AdminClient {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Response<Body>, Failure> {
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("{}/admin/v1/{path}", self.base))
-            .header("Authorization", format!("Bearer {}", self.token));
-        let sent = match body {
-            Some(body) => request
-                .body(body.to_string())
-                .map(|one| self.agent.run(one)),
-            None => request.body(()).map(|one| self.agent.run(one)),
+        let request = self.http.request(method, &format!("admin/v1/{path}"));
+        let request = request.header("Authorization", format!("Bearer {}", self.token));
+        let mut response = match body {
+            Some(body) => self.http.send(request, body.to_string())?,
+            None => self.http.send(request, ())?,
         };
-        let sent = sent.with_context(|| format!("--admin {}", self.base));
-        let sent = sent.or_exit(Exit::Usage)?;
-        let mut response = sent
-            .with_context(|| format!("no response from {}", self.base))
-            .or_exit(Exit::Unreachable)?;
         match response.status().as_u16() {
             200 => Ok(response),
             status => Err(self.failure(status, &mut response)),
@@ -137,7 +103,7 @@ impl AdminClient {
         let _ = BufReader::new(body).read_to_string(&mut text);
         let parsed = serde_json::from_str::<Value>(&text).ok();
         let reason = parsed.and_then(|json| json["error"].as_str().map(str::to_owned));
-        let base = &self.base;
+        let base = &self.http.base;
         match (status, reason) {
             (401, _) => Failure::usage(format!(
                 "{base}: wrong token: use that of [admin.sessions], not admin.token"
@@ -160,41 +126,12 @@ impl AdminClient {
 
 /// Returns the token of a file or of the environment.
 fn token(args: &AdminClientArgs) -> anyhow::Result<String> {
-    let token = match &args.token_file {
-        Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("--token-file \"{}\"", path.display()))?,
-        None => std::env::var(TOKEN_VARIABLE)
-            .map_err(|_| anyhow!("no token: give --token-file FILE or set {TOKEN_VARIABLE}"))?,
-    };
-    let token = token.trim();
-    let is_printable = token.bytes().all(|byte| byte.is_ascii_graphic());
-    ensure!(
-        !token.is_empty() && is_printable,
-        "the token must be printable ASCII text"
-    );
-    Ok(token.to_owned())
-}
-
-fn tls(ca_file: Option<&PathBuf>) -> anyhow::Result<TlsConfig> {
-    let Some(path) = ca_file else {
-        bail!("--ca-file FILE is required for https");
-    };
-    let pem = std::fs::read(path).with_context(|| format!("--ca-file \"{}\"", path.display()))?;
-    let mut certificates: Vec<Certificate<'static>> = Vec::new();
-    for item in parse_pem(&pem) {
-        if let PemItem::Certificate(certificate) = item? {
-            certificates.push(certificate);
+    match &args.token_file {
+        Some(path) => read_token(path),
+        None => {
+            let token = std::env::var(TOKEN_VARIABLE)
+                .map_err(|_| anyhow!("no token: give --token-file FILE or set {TOKEN_VARIABLE}"))?;
+            checked_token(&token)
         }
     }
-    ensure!(
-        !certificates.is_empty(),
-        "--ca-file \"{}\": no certificate",
-        path.display()
-    );
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    Ok(TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .unversioned_rustls_crypto_provider(provider)
-        .root_certs(RootCerts::Specific(Arc::new(certificates)))
-        .build())
 }
