@@ -1,5 +1,6 @@
 //! Runs one cell: starts the processes, applies the load, drains, settles and ends the processes.
 
+mod external;
 mod live;
 mod load;
 mod spec;
@@ -109,7 +110,10 @@ impl<'a> RunningCell<'a> {
                 let port = port.ok_or_else(|| CellFailure::because("floor reported no port"))?;
                 Ok(Some(SocketAddr::new(self.listen(), port).to_string()))
             }
-            Architecture::Gateway => self.start_gateway(observer).map(Some),
+            Architecture::Gateway => match self.spec.external(self.context.plan) {
+                Some(gateway) => self.start_external(gateway, observer).map(Some),
+                None => self.start_gateway(observer).map(Some),
+            },
         }
     }
 
@@ -142,7 +146,10 @@ impl<'a> RunningCell<'a> {
         let (architecture, clients) = (self.spec.architecture, self.spec.clients);
         let role = receiving_role(architecture);
         let args = match server {
-            Some(server) => self.workers().clients(architecture, server),
+            Some(server) => {
+                let external = self.spec.external(self.context.plan);
+                self.workers().clients(architecture, server, external)
+            }
             None => self.workers().consume(architecture),
         };
         self.processes.start(role, &args)?;
@@ -165,7 +172,7 @@ impl<'a> RunningCell<'a> {
         let (Architecture::Gateway, Some(server)) = (self.spec.architecture, server) else {
             return;
         };
-        if !self.context.plan.clients.sdk {
+        if !self.context.plan.clients.sdk || self.spec.external(self.context.plan).is_some() {
             return;
         }
         let started = match self.context.sdk {

@@ -16,11 +16,16 @@ pub(super) fn placement(plan: &Plan, machines: Option<&Machines>) -> Vec<Placeme
     let consumers = has(Architecture::Groups) || has(Architecture::Standalone);
     let marked = "producer of the timed records; all other records are background load";
     let clients = "simulated clients, one event loop";
+    let all_external = plan.variants.iter().all(|it| it.external.is_some());
+    let gateway_text = match all_external && !plan.variants.is_empty() {
+        true => "as in the settings of gateways",
+        false => "weir gateway run",
+    };
     let roles = [
         (true, "broker", "Apache Kafka"),
         (true, "produce", "open-loop producers"),
         (is_timed_apart, "produce_marked", marked),
-        (gateway, "gateway", "weir gateway run"),
+        (gateway, "gateway", gateway_text),
         (floor, "floor", "pre-encoded frames, plain socket writes"),
         (gateway || floor, "clients", clients),
         (consumers, "consume", "plain consumers, one event loop"),
@@ -51,19 +56,32 @@ pub(super) fn settings(plan: &Plan, broker: &RunBroker) -> Vec<SettingGroup> {
         .with("warm_up_s", plan.warm_up.as_secs_f64())
         .with("hold_s", plan.hold.as_secs_f64())
         .with("drain_s", plan.drain.as_secs_f64());
+    let external = plan.variants.iter().filter_map(|it| it.external.as_ref());
+    let gateways = external.fold(SettingGroup::new("gateways"), |group, gateway| {
+        let start = match gateway.is_started() {
+            true => "started for each cell",
+            false => "not started by this run",
+        };
+        let text = format!("{} {}, {start}", gateway.protocol, gateway.url);
+        group.with(&gateway.name, text)
+    });
     let key = plan.clients.key.as_deref();
     let clients = SettingGroup::new("clients")
         .with("scenario", plan.clients.scenario.name())
         .with("mode", plan.clients.mode.as_str())
         .with("key", key.unwrap_or("distributed over the pool"))
         .with("fields", plan.clients.fields.join(" "));
-    vec![
+    let mut groups = vec![
         load,
         workload(&plan.workload, &list(&plan.rates_per_s())),
         clients,
         topic(&plan.workload, plan.topic.as_deref(), broker),
         validity(&plan.validity),
-    ]
+    ];
+    if plan.variants.iter().any(|it| it.external.is_some()) {
+        groups.push(gateways);
+    }
+    groups
 }
 
 /// Returns the settings of the records, with the rates of all cells.

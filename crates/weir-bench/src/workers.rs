@@ -6,6 +6,7 @@ use std::path::Path;
 use super::child::ProcessRole;
 use crate::experiment::Connection;
 use crate::plan::{Architecture, Plan};
+use weir_engine::gateways::ExternalGateway;
 use weir_load::clients::Mode;
 use weir_load::clients::scenario::KeyPool;
 
@@ -66,6 +67,7 @@ impl Workers<'_> {
             .maybe("--key", self.plan.clients.wanted_key())
             .maybe("--replay", workload.replay.as_ref())
             .maybe("--replay-topic", workload.replay_topic.as_ref())
+            .each("--header", self.plan.headers())
     }
 
     /// Returns the arguments of plain consumers of the whole topic, without a group or each in its
@@ -87,7 +89,14 @@ impl Workers<'_> {
             .0
     }
 
-    pub(super) fn clients(&self, architecture: Architecture, server: &str) -> Vec<String> {
+    /// Returns the arguments of the clients of a server. An external gateway may need others than
+    /// the plan's own.
+    pub(super) fn clients(
+        &self,
+        architecture: Architecture,
+        server: &str,
+        external: Option<&ExternalGateway>,
+    ) -> Vec<String> {
         let clients = &self.plan.clients;
         let (pool, is_extended) = clients.pool();
         let pool = match pool {
@@ -102,7 +111,6 @@ impl Workers<'_> {
             .with("--ramp", self.ramp())
             .with("--seed", self.plan.workload.seed)
             .with("--scenario", clients.scenario.name())
-            .with("--fields", clients.fields.join(","))
             .with("--key-names", pool)
             .maybe("--key", clients.wanted_key())
             .maybe("--mode", mode)
@@ -113,6 +121,11 @@ impl Workers<'_> {
         if architecture == Architecture::Floor {
             args = args.flag("--floor");
         }
+        if external.is_none_or(|gateway| gateway.fields.is_empty()) {
+            args = args.with("--fields", clients.fields.join(","));
+        }
+        args.0
+            .extend(external.into_iter().flat_map(ExternalGateway::client_args));
         args.0
     }
 
@@ -152,6 +165,10 @@ impl WorkerArgs {
     pub(super) fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.0.extend([name.to_owned(), value.to_string()]);
         self
+    }
+
+    fn each<T: ToString>(self, name: &str, values: impl Iterator<Item = T>) -> Self {
+        values.fold(self, |args, value| args.with(name, value))
     }
 
     pub(super) fn maybe(self, name: &str, value: Option<impl ToString>) -> Self {

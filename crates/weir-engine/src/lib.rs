@@ -5,6 +5,7 @@
 //! This crate knows no plans and no load. `weir-bench` computes what a plan needs.
 
 pub mod clock;
+pub mod gateways;
 pub mod inventory;
 pub mod limits;
 pub mod machines;

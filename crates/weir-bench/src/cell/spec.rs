@@ -1,5 +1,6 @@
 //! Subject, load and plan of a cell.
 
+use weir_engine::gateways::ExternalGateway;
 use weir_stats::run::Cell;
 
 use crate::experiment::RunContext;
@@ -28,6 +29,14 @@ pub(crate) struct CellSpec<'a> {
 }
 
 impl CellSpec<'_> {
+    /// Returns the gateway under test if the plan does not configure it.
+    pub(crate) fn external<'p>(&self, plan: &'p Plan) -> Option<&'p ExternalGateway> {
+        match self.architecture {
+            Architecture::Gateway => plan.external(self.variant),
+            _ => None,
+        }
+    }
+
     /// Returns a cell of `plan` without results. The plan's rate must be that of the cell.
     pub(crate) fn empty_cell(&self, plan: &Plan) -> Cell {
         let rate = plan.workload.rate_per_s;

@@ -9,7 +9,7 @@ use weir_stats::run::ReferenceFigures;
 
 use crate::experiment::names::names;
 use crate::experiment::plan_file::{
-    duration, key_value, parse_whole_rate, replace_fields, some_duration,
+    NotKeyValue, duration, key_value, parse_whole_rate, replace_fields, some_duration,
 };
 use crate::plan::{PlanError, PlanText, Rules, Valid};
 use weir_load::units::{parse_count, parse_duration};
@@ -159,10 +159,19 @@ pub struct OverheadOverrides {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = HEADING)]
     pub subjects: Option<Vec<ProxyPath>>,
     /// Another proxy in front of the same broker, with any name; repeatable
-    #[arg(long = "external-proxy", value_name = "NAME=HOST:PORT", value_parser = key_value,
+    #[arg(long = "external-proxy", visible_alias = "proxy", value_name = "[NAME=]HOST:PORT",
+          value_parser = named_address,
           help_heading = HEADING)]
     #[serde(skip)]
     pub external_proxies: Vec<(String, String)>,
+}
+
+/// Splits `NAME=HOST:PORT`; without a name the proxy is called `external`.
+fn named_address(text: &str) -> Result<(String, String), NotKeyValue> {
+    match text.contains('=') {
+        true => key_value(text),
+        false => Ok(("external".to_owned(), text.trim().to_owned())),
+    }
 }
 
 /// Heading of the options that only this experiment has.

@@ -1,6 +1,7 @@
 //! The load points of a plan and the subjects compared at each of them.
 
 use serde::Deserialize;
+use weir_engine::gateways::ExternalGateway;
 use weir_stats::compare::aa_variants;
 
 use super::{Plan, PlanError, Valid};
@@ -37,6 +38,9 @@ pub(crate) struct Variant {
     /// Content of that configuration.
     #[serde(skip)]
     pub(crate) gateway_config: Option<String>,
+    /// Gateway in place of the plan's own.
+    #[serde(skip)]
+    pub(crate) external: Option<Box<ExternalGateway>>,
 }
 
 /// Subject measured at each load point.
@@ -120,6 +124,21 @@ impl Plan {
         self.architectures.iter().flat_map(of).collect()
     }
 
+    /// Returns the gateway of a variant if the plan does not configure it.
+    pub(crate) fn external(&self, variant: Option<&str>) -> Option<&ExternalGateway> {
+        let variant = self
+            .variants
+            .iter()
+            .find(|it| Some(it.name.as_str()) == variant)?;
+        variant.external.as_deref()
+    }
+
+    /// Returns the headers that producers add for the gateways of all subjects.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = &String> {
+        let external = self.variants.iter().filter_map(|it| it.external.as_ref());
+        external.flat_map(|gateway| &gateway.headers)
+    }
+
     /// Returns the gateway configuration of a variant, with the cell placeholders still in it.
     pub(crate) fn gateway_config_of(&self, variant: Option<&str>) -> String {
         let variant = variant.and_then(|name| self.variants.iter().find(|it| it.name == name));
@@ -135,6 +154,60 @@ impl Valid<Plan> {
     #[must_use]
     pub fn without_limits(self) -> Self {
         self.map(|plan| plan.thresholds.clear())
+    }
+
+    /// Returns the plan with gateways next to its own, or in place of it.
+    ///
+    /// # Errors
+    /// [`PlanError::Value`] if one cannot serve the plan.
+    pub fn with_gateways(
+        self,
+        gateways: Vec<ExternalGateway>,
+        replaces: bool,
+    ) -> Result<Self, PlanError> {
+        let violated = |key, name: &str, remedy| {
+            Err(PlanError::Value(
+                "command line".to_owned(),
+                key,
+                name.to_owned(),
+                remedy,
+            ))
+        };
+        for gateway in &gateways {
+            let name = &gateway.name;
+            if !gateway.is_started() && self.topic.is_none() {
+                let remedy = "it runs already: name the topic that it reads with --topic";
+                return violated("gateway", name, remedy);
+            }
+            if gateway.protocol != "tlcp" && self.workload.kind.record_format().is_none() {
+                let remedy = "deliveries are checked by the stamp in the value: use a plan with \
+                              records of kind json2, avro or protobuf";
+                return violated("gateway", name, remedy);
+            }
+            if self.variants.iter().any(|it| it.name == *name) {
+                return violated("gateway", name, "the plan has a variant of that name");
+            }
+        }
+        if !self.architectures.contains(&Architecture::Gateway) {
+            let remedy = "use a plan, or --architectures, with the gateway";
+            return violated("gateways", &self.name, remedy);
+        }
+        Ok(self.map(|plan| {
+            if replaces {
+                plan.variants.clear();
+            } else if plan.variants.is_empty() {
+                plan.variants.push(Variant {
+                    name: OWN.to_owned(),
+                    ..Variant::default()
+                });
+            }
+            plan.variants
+                .extend(gateways.into_iter().map(|gateway| Variant {
+                    name: gateway.name.clone(),
+                    external: Some(Box::new(gateway)),
+                    ..Variant::default()
+                }));
+        }))
     }
 
     /// Returns the plan of an A/A test: the gateway's first variant as two identical subjects.
@@ -162,3 +235,6 @@ impl Valid<Plan> {
         }))
     }
 }
+
+/// Name of the plan's own gateway next to others.
+const OWN: &str = "weir";

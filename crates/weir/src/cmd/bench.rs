@@ -220,6 +220,7 @@ fn run_clients(mut args: ClientsArgs, plan: &Valid<Plan>) -> Result<Exit, Failur
     // A warm-up given on the command line is not extended.
     args.values.warm_up_max = args.values.warm_up;
     let mut plan = args.common.apply(plan, args.values)?;
+    plan = args.gateways.apply(plan, &args.common.run)?;
     if args.aa_test.is_requested {
         plan = plan.aa_test()?;
     }

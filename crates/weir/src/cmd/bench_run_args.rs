@@ -17,6 +17,7 @@ use weir_bench::sweep::SweepOverrides;
 use crate::cmd::bench_common::{CommonArgs, load_plan};
 use crate::cmd::bench_compare::ComparisonArgs;
 use crate::cmd::bench_dry_run::DryRunArgs;
+use crate::cmd::bench_gateways::GatewaysArgs;
 use crate::exit::Failure;
 
 const AFTER_HELP: &str = "\
@@ -51,6 +52,8 @@ pub(crate) struct ClientsArgs {
     pub(crate) aa_test: AaTestArgs,
     #[command(flatten)]
     pub(crate) dry_run: DryRunArgs,
+    #[command(flatten)]
+    pub(crate) gateways: GatewaysArgs,
     #[command(flatten)]
     pub(crate) values: PlanOverrides,
     #[command(flatten)]
@@ -359,7 +362,10 @@ mod tests {
                 | "aa_test" => [true; 4],
                 "baseline" | "aa" | "margin" | "metrics" | "fail_on" | "topic" | "drain"
                 | "dry_run" | "inventory" | "engine" => [true, true, false, false],
-                "levels" | "architectures" | "rate" | "key" => [true, false, false, false],
+                "levels" | "architectures" | "rate" | "key" | "gateway" | "gateways"
+                | "skip_missing" | "adapter_set" | "data_adapter" | "items" => {
+                    [true, false, false, false]
+                }
                 "rates" => [true, false, true, true],
                 "warm_up" => [true, true, true, false],
                 "record_sizes_bytes" | "target_rates_per_s" | "fetch_sizes_bytes" => {

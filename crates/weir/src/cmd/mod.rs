@@ -8,6 +8,7 @@ pub(crate) mod bench_common;
 pub(crate) mod bench_compare;
 pub(crate) mod bench_dry_run;
 pub(crate) mod bench_find_max;
+mod bench_gateways;
 pub(crate) mod bench_list;
 pub(crate) mod bench_progress;
 pub(crate) mod bench_run_args;
