@@ -89,10 +89,7 @@ fn searches(page: &Page, root: &str) -> Result<()> {
     page.until(chosen, |is| is == true)?;
     page.press("Enter")?;
     page.until("location.pathname.endsWith('index.html')", |is| is == false)?;
-    let text = "document.querySelector('article')?.textContent ?? ''";
-    page.until(text, |text| {
-        text.as_str()
-            .is_some_and(|text| text.contains("Last-Event-ID"))
-    })?;
+    let text = "document.querySelector('article')?.textContent.length ?? 0";
+    page.until(text, |length| length.as_u64() > Some(500))?;
     Ok(())
 }
