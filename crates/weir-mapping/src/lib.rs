@@ -53,8 +53,8 @@ pub use mapping::{ItemNames, Mapping};
 pub use record_filter::{FilterValues, RecordFilterError};
 pub use record_view::RecordView;
 pub use schema::{
-    KnownSchemas, Schema, SchemaError, SchemaId, SchemaKind, SchemaReference, SchemaState,
-    SchemaTable,
+    FrameError, KnownSchemas, Schema, SchemaError, SchemaId, SchemaKind, SchemaReference,
+    SchemaState, SchemaTable,
 };
 pub use text::{split_fields, split_items};
 pub use topic_sample::{KeyForm, SampledField, TopicSample, ValueForm};

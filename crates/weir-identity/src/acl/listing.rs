@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-use super::operation::{AclOperation, ResourceType};
+use super::address::AddressRangeError;
+use super::operation::{AclOperation, ResourceType, UnknownWord};
 use super::rule::{AclRule, Effect, NamePattern};
 
 /// A line that is not part of a list of ACLs.
@@ -15,15 +16,34 @@ pub struct ListingError {
     pub reason: String,
 }
 
+/// Problem of a line.
+#[derive(Debug, Error)]
+enum LineProblem {
+    #[error("an entry before the first \"Current ACLs for resource\"")]
+    NoResource,
+    #[error("not a resource or an entry of kafka-acls.sh --list")]
+    Unknown,
+    #[error("{0}= is missing")]
+    Missing(&'static str),
+    #[error("unknown pattern type \"{0}\"")]
+    PatternType(String),
+    #[error("unknown permission type \"{0}\"")]
+    PermissionType(String),
+    #[error("host: {0}")]
+    Host(#[from] AddressRangeError),
+    #[error(transparent)]
+    Word(#[from] UnknownWord),
+}
+
 /// Returns the rules in a list of ACLs. `file` names it in the rules' origins.
 pub fn parse_listing(text: &str, file: &str) -> Result<Vec<AclRule>, ListingError> {
     let mut rules = Vec::new();
     let mut resource = None;
     for (index, line) in text.lines().enumerate() {
         let line_number = index + 1;
-        let wrong = |reason: String| ListingError {
+        let wrong = |problem: LineProblem| ListingError {
             line: line_number,
-            reason,
+            reason: problem.to_string(),
         };
         let line = line.trim();
         let origin = format!("{file}:{line_number}");
@@ -33,9 +53,8 @@ pub fn parse_listing(text: &str, file: &str) -> Result<Vec<AclRule>, ListingErro
         if let Some(pattern) = inside(line, RESOURCE_START, ")`:") {
             resource = Some(read_resource(pattern).map_err(wrong)?);
         } else if let Some(entry) = inside(line, "(", ")") {
-            let (resource_type, names) = resource.clone().ok_or_else(|| {
-                wrong("an entry before the first \"Current ACLs for resource\"".to_owned())
-            })?;
+            let found = resource.clone().ok_or(LineProblem::NoResource);
+            let (resource_type, names) = found.map_err(wrong)?;
             let entry = read_entry(entry).map_err(wrong)?;
             rules.push(AclRule {
                 resource_type,
@@ -44,9 +63,7 @@ pub fn parse_listing(text: &str, file: &str) -> Result<Vec<AclRule>, ListingErro
                 ..entry
             });
         } else {
-            return Err(wrong(
-                "not a resource or an entry of kafka-acls.sh --list".to_owned(),
-            ));
+            return Err(wrong(LineProblem::Unknown));
         }
     }
     Ok(rules)
@@ -59,7 +76,10 @@ fn inside<'a>(line: &'a str, start: &str, end: &str) -> Option<&'a str> {
 }
 
 /// Splits `key=value` pairs at the given keys. Values may contain commas and equals signs.
-fn values<'a, const N: usize>(text: &'a str, keys: [&str; N]) -> Result<[&'a str; N], String> {
+fn values<'a, const N: usize>(
+    text: &'a str,
+    keys: [&'static str; N],
+) -> Result<[&'a str; N], LineProblem> {
     let mut values = [""; N];
     let mut rest = text;
     for (index, key) in keys.iter().enumerate().rev() {
@@ -72,35 +92,34 @@ fn values<'a, const N: usize>(text: &'a str, keys: [&str; N]) -> Result<[&'a str
                     value
                 }),
         };
-        values[index] = found.ok_or_else(|| format!("{key}= is missing"))?;
+        values[index] = found.ok_or(LineProblem::Missing(key))?;
     }
     Ok(values)
 }
 
-fn read_resource(text: &str) -> Result<(ResourceType, NamePattern), String> {
+fn read_resource(text: &str) -> Result<(ResourceType, NamePattern), LineProblem> {
     let [kind, name, pattern] = values(text, ["resourceType", "name", "patternType"])?;
     let names = match pattern {
         "LITERAL" if name == "*" => NamePattern::Any,
         "LITERAL" => NamePattern::Literal(name.into()),
         "PREFIXED" => NamePattern::Prefix(name.into()),
-        _ => return Err(format!("unknown pattern type \"{pattern}\"")),
+        _ => return Err(LineProblem::PatternType(pattern.to_owned())),
     };
-    let kind = kind.parse().map_err(|error| format!("{error}"))?;
-    Ok((kind, names))
+    Ok((kind.parse()?, names))
 }
 
-fn read_entry(text: &str) -> Result<AclRule, String> {
+fn read_entry(text: &str) -> Result<AclRule, LineProblem> {
     let keys = ["principal", "host", "operation", "permissionType"];
     let [principal, host, operation, permission] = values(text, keys)?;
-    let operation: AclOperation = operation.parse().map_err(|error| format!("{error}"))?;
+    let operation: AclOperation = operation.parse()?;
     let effect = match permission {
         "ALLOW" => Effect::Allow,
         "DENY" => Effect::Deny,
-        _ => return Err(format!("unknown permission type \"{permission}\"")),
+        _ => return Err(LineProblem::PermissionType(permission.to_owned())),
     };
     Ok(AclRule {
         principal: principal.into(),
-        addresses: host.parse().map_err(|error| format!("host: {error}"))?,
+        addresses: host.parse()?,
         operation,
         effect,
         resource_type: ResourceType::Topic,

@@ -25,7 +25,12 @@ pub fn fetch_missing(
             .client
             .schema(&id)
             .map_err(|error| error.to_string());
-        if let Err(reason) = found.and_then(|schema| loader.found(&id, &schema)) {
+        let load = |schema| {
+            loader
+                .found(&id, &schema)
+                .map_err(|error| error.to_string())
+        };
+        if let Err(reason) = found.and_then(load) {
             loader.failed(&id, &reason);
         }
     }

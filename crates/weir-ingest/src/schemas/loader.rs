@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_kafka::registry::{RegisteredSchema, RegistryId, SchemaSink};
+use weir_kafka::registry::{RegisteredSchema, RegistryId, SchemaSink, UnusableSchema};
 use weir_mapping::{Schema, SchemaId, SchemaKind, SchemaReference, SchemaState, SchemaTable};
 
 /// Parses schemas and puts them into a table.
@@ -18,11 +18,11 @@ impl SchemaLoader {
 }
 
 impl SchemaSink for SchemaLoader {
-    fn found(&self, id: &RegistryId, schema: &RegisteredSchema) -> Result<(), String> {
+    fn found(&self, id: &RegistryId, schema: &RegisteredSchema) -> Result<(), UnusableSchema> {
         let schema = parse(schema)?;
         match self.table.put(schema_id(id), SchemaState::Known(schema)) {
             true => Ok(()),
-            false => Err("too many schemas".to_owned()),
+            false => Err(UnusableSchema("too many schemas".to_owned())),
         }
     }
 
@@ -37,15 +37,17 @@ impl SchemaSink for SchemaLoader {
     }
 }
 
-fn parse(schema: &RegisteredSchema) -> Result<Schema, String> {
+fn parse(schema: &RegisteredSchema) -> Result<Schema, UnusableSchema> {
     let kind = schema.kind.parse::<SchemaKind>();
-    let kind = kind.map_err(|_| format!("unknown schema type \"{}\"", schema.kind))?;
+    let unknown = || UnusableSchema(format!("unknown schema type \"{}\"", schema.kind));
+    let kind = kind.map_err(|_| unknown())?;
     let references = schema.references.iter().map(|reference| SchemaReference {
         name: reference.name.clone(),
         text: reference.text.clone(),
     });
     let references: Vec<_> = references.collect();
-    Schema::parse(kind, &schema.text, &references).map_err(|error| error.to_string())
+    let parsed = Schema::parse(kind, &schema.text, &references);
+    parsed.map_err(|error| UnusableSchema(error.to_string()))
 }
 
 pub(crate) fn registry_id(id: &SchemaId) -> RegistryId {
@@ -98,9 +100,10 @@ mod tests {
         let loader = SchemaLoader::new(Arc::clone(&table));
         let (id, key) = (RegistryId::Number(1), SchemaId::Number(1));
         let found = loader.found(&id, &schema("XML", "<a/>"));
-        assert_eq!(found, Err("unknown schema type \"XML\"".to_owned()));
+        let unknown = UnusableSchema("unknown schema type \"XML\"".to_owned());
+        assert_eq!(found, Err(unknown));
         let error = loader.found(&id, &schema("AVRO", "{")).unwrap_err();
-        assert!(error.contains("AVRO"), "{error}");
+        assert!(error.0.contains("AVRO"), "{error}");
         assert!(table.get(&key).is_none());
         loader.failed(&id, "down");
         assert!(matches!(table.get(&key), Some(SchemaState::Failed(_))));

@@ -11,7 +11,7 @@ use kafka_protocol::protocol::{Decodable, Request};
 
 use super::change::{UNKNOWN_TOPIC_OR_PARTITION, check, millis, topic_name};
 use super::client::{Admin, POLL_MAX, POLL_MIN};
-use super::error::{AdminError, reason, topic_error};
+use super::error::{AdminError, InvalidResponse, reason, topic_error};
 use super::topics::new_topic;
 use super::view::TopicView;
 use weir_wire::list_offsets;
@@ -75,7 +75,7 @@ impl Admin {
             &request,
             |mut body| {
                 let response = DeleteRecordsResponse::decode(&mut body, DELETE_VERSION);
-                let response = response.map_err(|error| error.to_string())?;
+                let response = response.map_err(InvalidResponse::of)?;
                 let partitions = response
                     .topics
                     .into_iter()
@@ -84,7 +84,7 @@ impl Admin {
                 codes
                     .into_iter()
                     .next()
-                    .ok_or_else(|| NO_PARTITION.to_owned())
+                    .ok_or_else(|| InvalidResponse::of(NO_PARTITION))
             },
         )
     }
@@ -95,8 +95,9 @@ impl Admin {
         let request = list_offsets::request(topic, &[partition], list_offsets::LATEST);
         let version = list_offsets::VERSION;
         self.ask_leader(("look up", topic, partition), version, &request, |body| {
-            let offsets = list_offsets::read(&body).map_err(|error| error.to_string())?;
-            let end = offsets.first().ok_or_else(|| NO_PARTITION.to_owned())?;
+            let offsets = list_offsets::read(&body).map_err(InvalidResponse::of)?;
+            let end = offsets.first();
+            let end = end.ok_or_else(|| InvalidResponse::of(NO_PARTITION))?;
             Ok((end.error, u64::try_from(end.offset).unwrap_or(0)))
         })
     }
@@ -157,7 +158,7 @@ impl Admin {
         (action, topic, partition): (&'static str, &str, i32),
         version: i16,
         request: &R,
-        read: impl Fn(bytes::Bytes) -> Result<(i16, T), String>,
+        read: impl Fn(bytes::Bytes) -> Result<(i16, T), InvalidResponse>,
     ) -> Result<T, AdminError> {
         let deadline = Instant::now() + self.timeout;
         let mut pause = POLL_MIN;
@@ -166,7 +167,9 @@ impl Admin {
                 None => "the partition has no leader".to_owned(),
                 Some(leader) => {
                     let body = self.send(&leader, version, request, (action, topic))?;
-                    let result = read(body).map_err(|text| topic_error(action, topic, text))?;
+                    let result = read(body);
+                    let result =
+                        result.map_err(|error| topic_error(action, topic, error.to_string()))?;
                     match result {
                         (0, value) => return Ok(value),
                         (code, _) if !TRANSIENT.contains(&code) => {

@@ -9,7 +9,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::{Decodable, Request, StrBytes};
 
-use super::error::{AdminError, reason, topic_error};
+use super::error::{AdminError, InvalidResponse, reason, topic_error};
 
 /// Result of one topic in a response.
 #[derive(Debug)]
@@ -21,15 +21,18 @@ pub(super) struct TopicResult {
 
 /// A request that changes topics, and the decoder of its response.
 pub(super) trait TopicChange: Request {
-    fn results(body: &mut Bytes, version: i16) -> Result<Vec<TopicResult>, String>;
+    fn results(body: &mut Bytes, version: i16) -> Result<Vec<TopicResult>, InvalidResponse>;
 }
 
 macro_rules! topic_change {
     ($request:ty, $response:ty, $list:ident, |$one:ident| $name:expr, $message:expr) => {
         impl TopicChange for $request {
-            fn results(body: &mut Bytes, version: i16) -> Result<Vec<TopicResult>, String> {
+            fn results(
+                body: &mut Bytes,
+                version: i16,
+            ) -> Result<Vec<TopicResult>, InvalidResponse> {
                 let response = <$response>::decode(body, version);
-                let response = response.map_err(|error| error.to_string())?;
+                let response = response.map_err(InvalidResponse::of)?;
                 let results = response.$list.into_iter().map(|$one| TopicResult {
                     code: $one.error_code,
                     message: $message,

@@ -119,7 +119,7 @@ impl Admin {
                 None => return Err(topic_error(action, topic, NO_CONTROLLER.to_owned())),
             };
             let results = R::results(&mut body, version);
-            let results = results.map_err(|reason| topic_error(action, topic, reason))?;
+            let results = results.map_err(|error| topic_error(action, topic, error.to_string()))?;
             let moved = results.iter().any(|result| result.code == NOT_CONTROLLER);
             if !moved || Instant::now() + pause >= deadline {
                 return Ok(results);

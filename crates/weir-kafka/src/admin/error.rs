@@ -37,6 +37,17 @@ pub enum AdminError {
     },
 }
 
+/// A response that cannot be decoded, or lacks what was requested.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(super) struct InvalidResponse(String);
+
+impl InvalidResponse {
+    pub(super) fn of(error: impl ToString) -> Self {
+        Self(error.to_string())
+    }
+}
+
 pub(super) fn topic_error(action: &'static str, topic: &str, reason: String) -> AdminError {
     AdminError::Topic {
         action,

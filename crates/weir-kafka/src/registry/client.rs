@@ -149,7 +149,7 @@ impl RegistryClient {
     pub fn newest_version(&self, subject: &str) -> Result<SubjectVersion, RegistryError> {
         let path = format!("/subjects/{}/versions/latest", encoded(subject));
         let response = self.get(&path)?;
-        parse_subject(&response.body).map_err(|reason| self.invalid(&path, reason))
+        parse_subject(&response.body).map_err(|error| self.invalid(&path, error.to_string()))
     }
 
     /// Checks that the registry responds and accepts the login.
@@ -171,7 +171,7 @@ impl RegistryClient {
 
     fn raw_schema(&self, path: &str) -> Result<RawSchema, RegistryError> {
         let response = self.get(path)?;
-        parse_schema(&response.body).map_err(|reason| self.invalid(path, reason))
+        parse_schema(&response.body).map_err(|error| self.invalid(path, error.to_string()))
     }
 
     fn azure_schema(&self, id: &str) -> Result<RegisteredSchema, RegistryError> {

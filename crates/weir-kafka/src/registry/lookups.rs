@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use thiserror::Error;
+
 use super::client::RegistryClient;
 use super::error::RegistryError;
 use super::file_cache::FileCache;
@@ -19,13 +21,18 @@ const THREADS: usize = 2;
 /// Longest sleep of a thread without work, which only bounds a wrong clock.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// Reason why a receiver cannot use a schema.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct UnusableSchema(pub String);
+
 /// Receiver of schemas. Called by the threads of [`Lookups`].
 pub trait SchemaSink: Send + Sync {
     /// Takes a schema.
     ///
     /// # Errors
-    /// The reason why the schema cannot be used.
-    fn found(&self, id: &RegistryId, schema: &RegisteredSchema) -> Result<(), String>;
+    /// The schema cannot be used.
+    fn found(&self, id: &RegistryId, schema: &RegisteredSchema) -> Result<(), UnusableSchema>;
     /// Notes that a lookup has failed for good, with the reason.
     fn failed(&self, id: &RegistryId, reason: &str);
     /// Notes that a failure is forgotten; the next record requests the schema again.
@@ -185,9 +192,9 @@ impl SharedLookups {
         if let Some(Err(error)) = self.files.as_ref().map(|files| files.put(id, &schema)) {
             tracing::warn!(schema = %id, %error, "schema not stored in a file");
         }
-        if let Err(reason) = self.sink.found(id, &schema) {
+        if let Err(error) = self.sink.found(id, &schema) {
             self.files.iter().for_each(|files| files.remove(id));
-            return LookupResult::Failed(LookupOutcome::Unusable, reason, None);
+            return LookupResult::Failed(LookupOutcome::Unusable, error.to_string(), None);
         }
         LookupResult::Schema
     }

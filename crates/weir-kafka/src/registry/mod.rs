@@ -20,7 +20,7 @@ pub use client::{RegistryClient, RegistryLogin, RegistrySettings};
 pub use error::RegistryError;
 pub use file_cache::FileCache;
 pub use id::RegistryId;
-pub use lookups::{LookupCounters, Lookups, SchemaSink};
+pub use lookups::{LookupCounters, Lookups, SchemaSink, UnusableSchema};
 pub use queue::LookupLimits;
 pub use response::{RegisteredSchema, SchemaText, SubjectVersion};
 #[cfg(any(test, fuzzing))]

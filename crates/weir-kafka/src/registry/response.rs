@@ -1,6 +1,7 @@
 //! Responses of a schema registry.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// Maximum length of text that the registry sends about an error.
 const MESSAGE_CHARS_MAX: usize = 200;
@@ -66,16 +67,27 @@ impl RawSchema {
     }
 }
 
+/// Reason why the body of a response cannot be used.
+#[derive(Debug, Error)]
+pub(crate) enum ResponseBodyError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("no id and version of the subject")]
+    NoVersion,
+    #[error("schema id {0}")]
+    Id(i32),
+}
+
 /// Parses the response to a request for a schema.
-pub(crate) fn parse_schema(body: &[u8]) -> Result<RawSchema, String> {
-    serde_json::from_slice(body).map_err(|error| error.to_string())
+pub(crate) fn parse_schema(body: &[u8]) -> Result<RawSchema, ResponseBodyError> {
+    Ok(serde_json::from_slice(body)?)
 }
 
 /// Parses the response to a request for a version of a subject.
-pub(crate) fn parse_subject(body: &[u8]) -> Result<SubjectVersion, String> {
+pub(crate) fn parse_subject(body: &[u8]) -> Result<SubjectVersion, ResponseBodyError> {
     let schema = parse_schema(body)?;
     let (Some(id), Some(version)) = (schema.id, schema.version) else {
-        return Err("no id and version of the subject".to_owned());
+        return Err(ResponseBodyError::NoVersion);
     };
     Ok(SubjectVersion {
         id,
@@ -85,16 +97,15 @@ pub(crate) fn parse_subject(body: &[u8]) -> Result<SubjectVersion, String> {
 }
 
 /// Parses the response to a registration.
-pub(crate) fn parse_registered(body: &[u8]) -> Result<i32, String> {
+pub(crate) fn parse_registered(body: &[u8]) -> Result<i32, ResponseBodyError> {
     #[derive(Deserialize)]
     struct RawRegistration {
         id: i32,
     }
-    let registration: RawRegistration =
-        serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let registration: RawRegistration = serde_json::from_slice(body)?;
     match registration.id {
         id @ 0.. => Ok(id),
-        id => Err(format!("schema id {id}")),
+        id => Err(ResponseBodyError::Id(id)),
     }
 }
 

@@ -132,7 +132,10 @@ pub fn run(options: &AgentOptions) -> Result<()> {
     let mut output = stream.try_clone().map_err(broken)?;
     let mut input = BufReader::new(stream);
     let joined = join(&mut input, &mut output, &options.token).map_err(broken)?;
-    let work = joined.map_err(AgentError::Rejected)?;
+    let work = match joined {
+        JoinOutcome::Clients(work) => work,
+        JoinOutcome::Rejected(reason) => return Err(AgentError::Rejected(reason)),
+    };
     let ClientShare { index, of } = work.share;
     tracing::info!(agent = index + 1, of, "joined the run");
     let last = output.try_clone().map_err(broken)?;
@@ -147,12 +150,19 @@ pub fn run(options: &AgentOptions) -> Result<()> {
     result
 }
 
-/// Sends the hello and returns the clients to run, or the reason why the coordinator rejected it.
+/// Response of the coordinator to an agent.
+enum JoinOutcome {
+    /// The clients to run.
+    Clients(Box<ClientsOptions>),
+    Rejected(String),
+}
+
+/// Sends the hello and returns the response of the coordinator.
 fn join(
     input: &mut BufReader<TcpStream>,
     output: &mut TcpStream,
     token: &str,
-) -> io::Result<Result<ClientsOptions, String>> {
+) -> io::Result<JoinOutcome> {
     output.set_nodelay(true)?;
     // A coordinator that does not read must not block the measurement.
     output.set_write_timeout(Some(WRITE_TIMEOUT))?;
@@ -160,9 +170,10 @@ fn join(
     let clock = Clock::start();
     loop {
         match read_message(input)?.ok_or(io::ErrorKind::UnexpectedEof)? {
-            CoordinatorMessage::Refused { reason } => return Ok(Err(reason)),
+            CoordinatorMessage::Refused { reason } => return Ok(JoinOutcome::Rejected(reason)),
             CoordinatorMessage::Clients { share, options } => {
-                return Ok(Ok(ClientsOptions { share, ..*options }));
+                let clients = ClientsOptions { share, ..*options };
+                return Ok(JoinOutcome::Clients(Box::new(clients)));
             }
             CoordinatorMessage::Clock => output.write_all(&line(&clock.now_unix_ns()))?,
         }

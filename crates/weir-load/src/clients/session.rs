@@ -1,9 +1,10 @@
 //! One simulated client: upgrade, session, subscription, updates.
 
+use thiserror::Error;
 use weir_net::client::DisconnectReason;
 use weir_net::http1::{EventStreamReader, StreamEvent};
 use weir_net::websocket::{
-    FrameError, FrameEvent, FrameRole, Inflater, Opcode, WebSocketFrameReader,
+    FrameError, FrameEvent, FrameRole, HandshakeError, Inflater, Opcode, WebSocketFrameReader,
     parse_server_response, push_client_frame, push_close, push_pong,
 };
 use weir_tlcp::WEBSOCKET_SUBPROTOCOL;
@@ -15,6 +16,17 @@ use super::json::{JsonEvent, JsonMessages};
 use super::options::ClientProtocol;
 use super::target::{MASK, RequestTexts, SUB_ID};
 use super::verify::ClientCheck;
+
+/// Reason why a connection cannot be used after its first response.
+#[derive(Debug, Error)]
+enum OpeningError {
+    #[error("baseline server did not respond with OK")]
+    Baseline,
+    #[error("server does not compress (permessage-deflate)")]
+    Uncompressed,
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientPhase {
@@ -143,7 +155,7 @@ impl SimulatedClient {
                     self.partial = rest.to_vec();
                     return;
                 }
-                Err(reason) => return self.act(SessionAction::End(reason), io),
+                Err(error) => return self.act(SessionAction::End(error.to_string()), io),
             }
             if self.phase == ClientPhase::Live {
                 self.act(SessionAction::Live, io);
@@ -157,7 +169,11 @@ impl SimulatedClient {
     }
 
     /// Parses the response to the first request. Returns its length, `None` while it is incomplete.
-    fn opening(&mut self, bytes: &[u8], io: &mut SessionIo<'_>) -> Result<Option<usize>, String> {
+    fn opening(
+        &mut self,
+        bytes: &[u8],
+        io: &mut SessionIo<'_>,
+    ) -> Result<Option<usize>, OpeningError> {
         let options = io.target.options;
         if options.kind == ClientProtocol::Floor {
             return match bytes {
@@ -166,7 +182,7 @@ impl SimulatedClient {
                     Ok(Some(3))
                 }
                 b"" | b"O" | b"OK" => Ok(None),
-                _ => Err("baseline server did not respond with OK".to_owned()),
+                _ => Err(OpeningError::Baseline),
             };
         }
         let (key, deflate) = (&io.target.websocket_key, options.compression);
@@ -174,13 +190,12 @@ impl SimulatedClient {
             Some(_) => "",
             None => WEBSOCKET_SUBPROTOCOL,
         };
-        let opened = parse_server_response(bytes, key, subprotocol, deflate)
-            .map_err(|error| error.to_string())?;
+        let opened = parse_server_response(bytes, key, subprotocol, deflate)?;
         let Some(opened) = opened else {
             return Ok(None);
         };
         if deflate && !opened.deflate {
-            return Err("server does not compress (permessage-deflate)".to_owned());
+            return Err(OpeningError::Uncompressed);
         }
         self.reader = reader(deflate);
         match &io.json {

@@ -13,6 +13,7 @@ use clap::Args;
 use strum::{Display, IntoStaticStr};
 use weir_formats::protobuf::ProtobufSchema;
 
+use self::file::ValueSchemaError;
 use crate::error::{LoadError, Result};
 
 pub(crate) use document::{DocumentFault, DocumentReader};
@@ -85,7 +86,7 @@ impl ValueSchema {
             RecordFormat::Protobuf => {
                 let schema = ProtobufSchema::parse_proto(text, &[]);
                 schema
-                    .map_err(|error| error.to_string())
+                    .map_err(ValueSchemaError::from)
                     .and_then(file::first_message)
             }
             RecordFormat::Json => Ok(ParsedSchema::Json),
@@ -112,11 +113,11 @@ impl ValueSchema {
             return Ok(Self::built_in(format));
         };
         let shown = path.display().to_string();
-        let invalid = |reason: String| LoadError::option("--schema", &shown, reason);
+        let invalid =
+            |error: ValueSchemaError| LoadError::option("--schema", &shown, error.to_string());
         let (parsed, text) = match format {
             RecordFormat::Json => {
-                let reason = "JSON values have a fixed form; use it for Avro or Protobuf";
-                return Err(invalid(reason.to_owned()));
+                return Err(invalid(ValueSchemaError::Json));
             }
             RecordFormat::Avro => {
                 let text = file::text(path).map_err(invalid)?;
@@ -127,7 +128,7 @@ impl ValueSchema {
                 let parsed = match &args.message {
                     None => file::first_message(schema).map_err(invalid)?,
                     Some(name) => file::named_message(schema, name)
-                        .map_err(|reason| LoadError::option("--message", name, reason))?,
+                        .map_err(|error| LoadError::option("--message", name, error.to_string()))?,
                 };
                 (parsed, text)
             }
@@ -142,16 +143,16 @@ impl ValueSchema {
 
     /// Returns the schema of an Avro text (0), a `.proto` text (1) or a descriptor set.
     #[cfg(any(test, fuzzing))]
-    pub(crate) fn of_bytes(choice: u8, bytes: &[u8]) -> std::result::Result<Self, String> {
-        let text = std::str::from_utf8(bytes).map_err(|error| error.to_string());
-        let proto = |text| ProtobufSchema::parse_proto(text, &[]);
-        let parsed = match choice {
-            0 => file::avro(text.clone()?)?,
-            1 => file::first_message(proto(text.clone()?).map_err(|error| error.to_string())?)?,
-            _ => {
-                let schema = ProtobufSchema::from_descriptor_set(bytes);
-                file::first_message(schema.map_err(|error| error.to_string())?)?
-            }
+    pub(crate) fn of_bytes(
+        choice: u8,
+        bytes: &[u8],
+    ) -> std::result::Result<Self, ValueSchemaError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| ValueSchemaError::NotText);
+        let parsed = match (choice, &text) {
+            (0, Ok(text)) => file::avro(text)?,
+            (1, Ok(text)) => file::first_message(ProtobufSchema::parse_proto(text, &[])?)?,
+            (0 | 1, Err(_)) => return Err(ValueSchemaError::NotText),
+            _ => file::first_message(ProtobufSchema::from_descriptor_set(bytes)?)?,
         };
         Ok(Self {
             parsed,

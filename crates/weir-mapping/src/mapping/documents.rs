@@ -9,7 +9,7 @@ use crate::field_set::FieldSet;
 use crate::payload::{PayloadReader, WantedPaths};
 use crate::record_part::RecordPart;
 use crate::record_view::RecordView;
-use crate::schema::{DocumentFormat, KnownSchemas, SchemaId, SchemaSource, read_frame};
+use crate::schema::{DocumentFormat, FrameError, KnownSchemas, SchemaId, SchemaSource, read_frame};
 
 /// A key or value that is a document, decoded for display.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct DecodedDocument {
     /// Evaluator: AVRO, PROTOBUF or JSON.
     pub format: String,
     /// Registered schema that the record names, or the reason why it names none.
-    pub schema: Option<Result<SchemaId, String>>,
+    pub schema: Option<Result<SchemaId, FrameError>>,
     /// Text of the whole document, `None` for null.
     pub text: Result<Option<String>, ExtractionReason>,
 }
@@ -102,7 +102,7 @@ fn schema_id(
     format: &DocumentFormat,
     part: RecordPart,
     record: &RecordView<'_>,
-) -> Option<Result<SchemaId, String>> {
+) -> Option<Result<SchemaId, FrameError>> {
     let SchemaSource::Registry(framing, _) = &format.schema else {
         return None;
     };
@@ -114,11 +114,7 @@ fn schema_id(
         return None;
     }
     let frame = read_frame(*framing, part, record);
-    Some(
-        frame
-            .map(|frame| frame.id.to_id())
-            .map_err(|error| error.to_string()),
-    )
+    Some(frame.map(|frame| frame.id.to_id()))
 }
 
 #[cfg(test)]

@@ -34,7 +34,8 @@ pub(crate) struct Frame<'a> {
 
 /// Reason why a payload has no valid frame.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum FrameError {
+#[allow(missing_docs)] // the messages describe the variants
+pub enum FrameError {
     #[error("{0} bytes are too few for a schema id")]
     Short(usize),
     #[error("byte {0} at the start is not the magic byte of a schema id, which is 0 or 1")]

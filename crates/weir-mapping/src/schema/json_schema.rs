@@ -18,12 +18,19 @@ pub(crate) enum JsonMismatch {
     Schema(String),
 }
 
+/// Reason why a text is not a JSON Schema.
+#[derive(Debug, Error)]
+pub(crate) enum JsonSchemaError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Schema(#[from] jsonschema::ValidationError<'static>),
+}
+
 impl JsonSchema {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let schema: serde_json::Value =
-            serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let validator = jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;
-        Ok(Self(validator))
+    pub(crate) fn parse(text: &str) -> Result<Self, JsonSchemaError> {
+        let schema: serde_json::Value = serde_json::from_str(text)?;
+        Ok(Self(jsonschema::validator_for(&schema)?))
     }
 
     /// Checks a document.

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use thiserror::Error;
+
 use super::error::SettingsError;
 use crate::stores::read_file;
 
@@ -17,7 +19,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, SettingsError> 
     let text = String::from_utf8(bytes).map_err(|_| failed(None, "is not UTF-8".to_owned()))?;
     let entries = parse(&text).map_err(|(line, reason)| failed(Some(line), reason.to_owned()))?;
     let expanded = entries.into_iter().map(|(line, name, value)| {
-        let value = expand(&value, path.parent()).map_err(|reason| failed(Some(line), reason))?;
+        let expanded = expand(&value, path.parent());
+        let value = expanded.map_err(|error| failed(Some(line), error.to_string()))?;
         Ok((name, value))
     });
     expanded.collect()
@@ -25,9 +28,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, SettingsError> 
 
 /// Replaces references in the value of one property. Relative paths start in the working directory.
 pub(crate) fn expand_value(name: &str, value: &str) -> Result<String, SettingsError> {
-    expand(value, None).map_err(|reason| SettingsError::Reference {
+    expand(value, None).map_err(|error| SettingsError::Reference {
         property: name.to_owned(),
-        reason,
+        reason: error.to_string(),
     })
 }
 
@@ -119,8 +122,17 @@ fn push_units(result: &mut String, units: &mut Vec<u16>) -> Result<(), &'static 
     Ok(())
 }
 
+/// Reason why a reference in a value has no text.
+#[derive(Debug, PartialEq, Error)]
+enum ReferenceError {
+    #[error("environment variable \"{0}\" is not set")]
+    Variable(String),
+    #[error("file \"{path}\" {reason}")]
+    File { path: String, reason: String },
+}
+
 /// Replaces `${env:NAME}` and `${file:PATH}`. Relative paths start in the directory of the file.
-fn expand(value: &str, directory: Option<&Path>) -> Result<String, String> {
+fn expand(value: &str, directory: Option<&Path>) -> Result<String, ReferenceError> {
     let mut result = String::with_capacity(value.len());
     let mut rest = value;
     while let Some(start) = rest.find("${") {
@@ -146,18 +158,24 @@ fn expand(value: &str, directory: Option<&Path>) -> Result<String, String> {
     Ok(result)
 }
 
-fn reference_value(reference: &str, directory: Option<&Path>) -> Result<Option<String>, String> {
+fn reference_value(
+    reference: &str,
+    directory: Option<&Path>,
+) -> Result<Option<String>, ReferenceError> {
     if let Some(name) = reference.strip_prefix("env:") {
         return match std::env::var(name) {
             Ok(value) => Ok(Some(value)),
-            Err(_) => Err(format!("environment variable \"{name}\" is not set")),
+            Err(_) => Err(ReferenceError::Variable(name.to_owned())),
         };
     }
     let Some(path) = reference.strip_prefix("file:") else {
         return Ok(None);
     };
     let path = directory.map_or_else(|| path.into(), |directory| directory.join(path));
-    let failed = |reason: &str| format!("file \"{}\" {reason}", path.display());
+    let failed = |reason: &str| ReferenceError::File {
+        path: path.display().to_string(),
+        reason: reason.to_owned(),
+    };
     let bytes = read_file(&path).map_err(|error| failed(&error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| failed("is not UTF-8"))?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -213,7 +231,7 @@ mod tests {
         assert_eq!(expand("a${b}c${", None), Ok("a${b}c${".to_owned()));
         let missing = expand("${env:WEIR_NO_SUCH_VARIABLE}", None).expect_err("not set");
         assert_eq!(
-            missing,
+            missing.to_string(),
             "environment variable \"WEIR_NO_SUCH_VARIABLE\" is not set"
         );
         let directory = tempfile::tempdir().expect("a directory");

@@ -486,6 +486,26 @@ fn decisions_are_numbered_and_listed() {
     settle("docs/decisions:", &findings);
 }
 
+/// The binary and tests may use texts as errors.
+#[test]
+fn errors_of_libraries_have_types() {
+    let is_library = |path: &&String| {
+        let is_test = path.ends_with("tests.rs") || path.contains("/tests/");
+        path.contains("/src/") && !path.starts_with("crates/weir/") && !is_test
+    };
+    let mut findings = Vec::new();
+    for path in rust_files().iter().filter(is_library) {
+        let text = read(&root().join(path));
+        let (code, _) = text.split_once("\nmod tests {").unwrap_or((&text, ""));
+        let is_text = |line: &&str| line.contains(", String>") && line.contains("Result<");
+        let found = code.lines().filter(is_text);
+        // The value type of a map is no error.
+        let found = found.filter(|line| !line.contains("Map<"));
+        findings.extend(found.map(|line| format!("{path}: {}", line.trim())));
+    }
+    settle("errors that are texts instead of types:", &findings);
+}
+
 #[test]
 fn every_conformance_case_is_documented() {
     let cases = read(&root().join("crates/weir/tests/conformance/cases.rs"));

@@ -184,7 +184,7 @@ impl<'a> Names<'a> {
         let default = match is_repeated {
             true => Box::default(),
             false => default_text(kind, raw.default.as_ref(), enums)
-                .map_err(|problem| SchemaError::definition(&full(), problem))?,
+                .map_err(|problem| SchemaError::definition(&full(), problem.to_string()))?,
         };
         let is_message = matches!(kind, FieldKind::Message(_) | FieldKind::Group(_));
         Ok(Field {

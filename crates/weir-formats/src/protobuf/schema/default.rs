@@ -2,6 +2,7 @@
 
 use super::super::scalar::append_number;
 use super::raw::RawDefault;
+use super::tokens::Parsed;
 use super::types::{EnumType, FieldKind};
 use crate::number::{append_double, append_float};
 use crate::utf8::append_text;
@@ -11,7 +12,7 @@ pub(super) fn default_text(
     kind: FieldKind,
     declared: Option<&RawDefault>,
     enums: &[EnumType],
-) -> Result<Box<str>, String> {
+) -> Parsed<Box<str>> {
     let mut out = String::new();
     match (kind, declared) {
         (FieldKind::Message(_) | FieldKind::Group(_) | FieldKind::Map(_), _) => {}
@@ -26,7 +27,7 @@ pub(super) fn default_text(
             } = &enums[id as usize];
             let mut names = values.iter().map(|(_, name)| name).chain(aliases);
             if !names.any(|known| **known == **name) {
-                return Err(format!("default {name} is not a value of its type"));
+                return Err(format!("default {name} is not a value of its type").into());
             }
             out.push_str(name);
         }

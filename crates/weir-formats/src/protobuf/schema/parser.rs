@@ -18,7 +18,7 @@ pub(super) fn parse(text: &str) -> Result<RawFile, SyntaxError> {
         Ok(()) => Ok(parser.file),
         Err(problem) => Err(SyntaxError {
             line: tokens.line(),
-            problem,
+            problem: problem.to_string(),
         }),
     }
 }
@@ -63,7 +63,7 @@ impl Parser {
                 "service" | "extend" => tokens.skip_block()?,
                 // Visibility of the definition that follows, in edition 2024.
                 "export" | "local" => {}
-                other => return Err(format!("expected a definition, found \"{other}\"")),
+                other => return Err(format!("expected a definition, found \"{other}\"").into()),
             }
         }
     }
@@ -76,7 +76,8 @@ fn edition(name: &str) -> Parsed<Features> {
         "2023" | "2024" => Ok(Features::EDITION_2023),
         _ => Err(format!(
             "syntax \"{name}\" is not supported; write proto2, proto3, or edition 2023 or 2024"
-        )),
+        )
+        .into()),
     }
 }
 
@@ -99,7 +100,7 @@ fn body(
     depth: usize,
 ) -> Parsed<()> {
     if depth == NESTING_MAX {
-        return Err(format!("more than {NESTING_MAX} levels of messages"));
+        return Err(format!("more than {NESTING_MAX} levels of messages").into());
     }
     let mut features = outer;
     loop {

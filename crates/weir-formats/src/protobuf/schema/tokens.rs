@@ -1,10 +1,31 @@
 //! Reads the parts that all definitions of `.proto` text share: names, options, blocks.
 
+use std::borrow::Cow;
+
+use thiserror::Error;
+
 use super::lexer::{Lexer, Token};
 use super::raw::{Features, RawDefault};
 
-/// Result of parsing; the error is the problem at the current line.
-pub(super) type Parsed<T> = Result<T, String>;
+/// Problem at the current line of a text, or with a field.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(super) struct SyntaxProblem(Cow<'static, str>);
+
+impl From<&'static str> for SyntaxProblem {
+    fn from(text: &'static str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<String> for SyntaxProblem {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+/// Result of parsing.
+pub(super) type Parsed<T> = Result<T, SyntaxProblem>;
 
 /// A problem in a text.
 #[derive(Debug)]
@@ -90,12 +111,12 @@ impl<'a> Tokens<'a> {
     /// Takes a string, or several that follow each other, as text.
     pub(super) fn text(&mut self) -> Parsed<String> {
         let bytes = self.bytes()?;
-        String::from_utf8(bytes).map_err(|_| "string that is not UTF-8".to_owned())
+        String::from_utf8(bytes).map_err(|_| "string that is not UTF-8".into())
     }
 
     fn bytes(&mut self) -> Parsed<Vec<u8>> {
         let Token::Text(mut bytes) = self.take()? else {
-            return Err("expected a string in quotes".to_owned());
+            return Err("expected a string in quotes".into());
         };
         while let Token::Text(_) = self.next {
             if let Token::Text(more) = self.take()? {
@@ -168,7 +189,7 @@ impl<'a> Tokens<'a> {
         let mut options = FieldOptions::new(*features);
         self.one_option(&mut options)?;
         if options.features != *features && is_late {
-            return Err("options of features must come before messages and fields".to_owned());
+            return Err("options of features must come before messages and fields".into());
         }
         *features = options.features;
         self.mark(';')
@@ -244,7 +265,7 @@ impl<'a> Tokens<'a> {
                         return Ok(());
                     }
                 }
-                Token::End => return Err("block without closing brace".to_owned()),
+                Token::End => return Err("block without closing brace".into()),
                 _ => {}
             }
         }
@@ -257,7 +278,7 @@ impl<'a> Tokens<'a> {
                 Token::Mark(';') => return self.advance(),
                 Token::Mark('{') => self.skip_braces()?,
                 Token::Mark('}') | Token::End => {
-                    return Err("statement without semicolon".to_owned());
+                    return Err("statement without semicolon".into());
                 }
                 _ => self.advance()?,
             }
@@ -265,13 +286,13 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Returns the text of an error.
-pub(super) fn unexpected(expected: &str, found: &Token<'_>) -> String {
+/// Returns the problem of a token that is not the expected one.
+pub(super) fn unexpected(expected: &str, found: &Token<'_>) -> SyntaxProblem {
     let found = match found {
         Token::Word(word) | Token::Number(word) => format!("\"{word}\""),
         Token::Text(_) => "a string".to_owned(),
         Token::Mark(mark) => format!("'{mark}'"),
         Token::End => "the end of the text".to_owned(),
     };
-    format!("expected {expected}, found {found}")
+    format!("expected {expected}, found {found}").into()
 }

@@ -29,6 +29,6 @@ impl RegistryClient {
         let invalid = |reason: String| self.invalid(&path, reason);
         let body = serde_json::to_vec(&registration).map_err(|error| invalid(error.to_string()))?;
         let response = self.exchange(&path, Some(&body))?;
-        parse_registered(&response.body).map_err(invalid)
+        parse_registered(&response.body).map_err(|error| invalid(error.to_string()))
     }
 }

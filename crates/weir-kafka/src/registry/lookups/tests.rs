@@ -20,9 +20,9 @@ impl TextSink {
 }
 
 impl SchemaSink for TextSink {
-    fn found(&self, id: &RegistryId, schema: &RegisteredSchema) -> Result<(), String> {
+    fn found(&self, id: &RegistryId, schema: &RegisteredSchema) -> Result<(), UnusableSchema> {
         if schema.text == "bad" {
-            return Err("not a schema".to_owned());
+            return Err(UnusableSchema("not a schema".to_owned()));
         }
         self.send(format!("found {id} {}", schema.text));
         Ok(())
