@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help bootstrap build deb demo test test-kerberos test-otlp test-keycloak test-rules \
-  test-churn test-peers test-proxy-ecosystem test-tutorial test-adapter-faults attack lint bench \
+  test-chart test-churn test-peers test-proxy-ecosystem test-tutorial test-adapter-faults attack lint bench \
   published soak fuzz clean docs pictures
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -50,6 +50,9 @@ test-otlp: ## test the export to OpenTelemetry collectors (feature otlp)
 
 test-peers: ## measure Centrifugo next to the gateway, with delivery checked (builds it once)
 	@. scripts/env; scripts/go-tool centrifugo --build; cargo test --locked -p weir --test gateways
+
+test-chart: ## compare the Helm chart with the manifests (builds Helm once)
+	@. scripts/env; scripts/go-tool helm --build; cargo test --locked -p weir --test packaging chart
 
 test-keycloak: ## verify tokens of Keycloak (160 MB from Maven, half a minute)
 	@. scripts/env; WEIR_KEYCLOAK=1 cargo test --locked -p weir-identity --test providers keycloak

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -450,6 +450,71 @@ fn kubernetes_objects_fit_together() {
         .map(|it| it.1.as_str());
     assert_eq!(volumes.collect::<Vec<_>>(), ["template", "config"]);
     assert_eq!(container("volumeMounts.-.name"), "config");
+}
+
+/// Returns the pairs of each object by its kind.
+fn objects_by_kind(text: &str) -> BTreeMap<String, BTreeSet<(String, String)>> {
+    let documents = text.split("---\n").map(yaml);
+    let objects = documents.filter_map(|pairs| {
+        let (_, kind) = pairs.iter().find(|(path, _)| path == "kind")?;
+        Some((kind.clone(), pairs.iter().cloned().collect()))
+    });
+    objects.collect()
+}
+
+/// `make test-chart` installs Helm first.
+#[test]
+#[expect(clippy::print_stdout, reason = "says what was skipped")]
+fn chart_gives_the_objects_of_the_manifest() {
+    let mut find = Command::new(root().join("scripts/go-tool"));
+    let found = find.arg("helm").output().unwrap();
+    if !found.status.success() {
+        assert_eq!(found.status.code(), Some(2), "{found:?}");
+        return println!("skipped: {}", text(&found.stderr).trim());
+    }
+    let helm = text(&found.stdout).trim().to_owned();
+    let template = |options: &[&str]| {
+        let mut command = Command::new(&helm);
+        let chart = root().join("packaging/kubernetes/chart");
+        command.args(["template", "weir-gateway"]).arg(chart);
+        command.args(["--kube-version", "1.30.0"]).args(options);
+        command.output().unwrap()
+    };
+    let render = |options: &[&str]| {
+        let output = template(options);
+        assert!(output.status.success(), "{output:?}");
+        objects_by_kind(&text(&output.stdout))
+    };
+    let manifest = objects_by_kind(&read("packaging/kubernetes/weir-gateway.yaml"));
+    assert_eq!(render(&[]), manifest);
+
+    // The control link as in the patch, and a Secret of the user.
+    let linked = render(&["--set", "controlLink.enabled=true,existingSecret=mine"]);
+    let patch = yaml(&read("packaging/kubernetes/control-link.yaml"));
+    let null = "spec.template.spec.volumes.-.configMap";
+    for pair in patch.iter().filter(|(path, _)| path != null) {
+        assert!(linked["Deployment"].contains(pair), "{pair:?}");
+    }
+    assert!(!linked.contains_key("Secret"));
+    let closed = render(&["--set", "networkPolicy.egressPorts={9092,8081}"]);
+    let port = ("spec.egress.-.ports.-.port".to_owned(), "8081".to_owned());
+    assert!(closed["NetworkPolicy"].contains(&port));
+
+    // The schema rejects mistakes.
+    for (mistake, expected) in [
+        ("replica=3", "replica"),
+        ("replicas=0", "replicas"),
+        ("service.type=Internal", "type"),
+        ("networkPolicy.egressPorts={70000}", "egressPorts"),
+    ] {
+        let output = template(&["--set", mistake]);
+        let stderr = text(&output.stderr);
+        assert!(!output.status.success(), "{mistake}");
+        assert!(
+            stderr.contains("schema") && stderr.contains(expected),
+            "{mistake}: {stderr}"
+        );
+    }
 }
 
 #[test]
