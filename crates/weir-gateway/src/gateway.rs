@@ -185,7 +185,7 @@ impl Gateway {
                 adapter_set: shared.set_id.clone(),
                 listen,
                 tls_listen,
-                example_fields: std::mem::take(&mut config.example_fields),
+                example_fields: shared.example_fields.clone(),
             },
             sources,
             sessions: SessionAdmin::new(Arc::clone(&shared), others),
@@ -477,6 +477,7 @@ fn shard_context(
         handles: SessionHandles::default(),
         set_id: std::mem::take(&mut config.set_id),
         connections: connections.map(connect).collect(),
+        example_fields: std::mem::take(&mut config.example_fields),
         session: SessionConfig {
             request_limit_bytes: limits.request_bytes,
             control_link: config.control_link.take().map(Into::into),

@@ -1,5 +1,6 @@
 //! The immutable state of all shards.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_fanout::{Retention, RowTableConfig};
@@ -24,6 +25,8 @@ use weir_ingest::KafkaConnection;
 pub(crate) struct ShardContext {
     pub(crate) set_id: String,
     pub(crate) connections: Vec<Arc<KafkaConnection>>,
+    /// Names of fields found in records, for connections that take any field.
+    pub(crate) example_fields: BTreeMap<String, Vec<String>>,
     pub(crate) session: SessionConfig,
     pub(crate) limits: GatewayLimits,
     pub(crate) unknown_names: UnknownNames,

@@ -10,6 +10,7 @@ use weir_fanout::SessionKey;
 use weir_fanout::events::{
     EventForm, EventLimits, EventNotice, EventRequest, parse_query, push_notice,
 };
+use weir_ingest::KafkaConnection;
 use weir_mapping::CanonicalItem;
 use weir_net::http1::{HttpRequest, Response};
 use weir_net::server::{ConnId, RequestOutcome};
@@ -100,7 +101,7 @@ pub(super) fn session_request(
     let mut connections = shared.connections.iter();
     let connection = connections.find(|one| one.config.name == adapter);
     let schema = match connection.filter(|_| wanted.fields.is_empty()) {
-        Some(connection) => join(connection.config.mapping.fields()),
+        Some(connection) => all_fields(connection, shared),
         None => join(wanted.fields.iter().map(String::as_str)),
     };
     let own = connection.and_then(|connection| only_mode(connection));
@@ -157,6 +158,20 @@ pub(super) fn adapter_name<'a>(wanted: Option<&'a str>, shared: &'a ShardContext
         (None, [only]) => &only.config.name,
         (None, _) => DEFAULT_ADAPTER,
     }
+}
+
+/// Returns the fields of a client that names none: those of the configuration, and those found in
+/// records of a connection that takes any field.
+fn all_fields(connection: &KafkaConnection, shared: &ShardContext) -> String {
+    let config = &connection.config;
+    let found = shared
+        .example_fields
+        .get(&config.name)
+        .into_iter()
+        .flatten();
+    let configured = || config.mapping.fields();
+    let found = found.map(String::as_str);
+    join(configured().chain(found.filter(|name| configured().all(|one| one != *name))))
 }
 
 fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {

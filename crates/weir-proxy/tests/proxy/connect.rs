@@ -1,5 +1,5 @@
-//! Connect with file connectors, MirrorMaker, and a schema registry that stores in Kafka, through the
-//! proxy.
+//! Connect with file connectors, MirrorMaker, and a schema registry that stores in Kafka, through
+//! the proxy.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -8,7 +8,7 @@ use super::programs::from_source;
 use super::support::*;
 
 /// Commands in their order, by class and arguments; NAME is a name of the run. `~`: the output has
-/// times and only the exit code is compared. `#`: the output has numbers that change. `!`: takes ten
+/// times and only the exit code is compared. `#`: the output has numbers that change. `!`: takes 10
 /// seconds and runs only in the long form.
 const COMMANDS: &str = "
 TopicCommand --create --topic NAME --partitions 1 --config retention.ms=60000
@@ -20,21 +20,27 @@ TopicCommand --describe --topic missing
 TopicCommand --list
 GetOffsetShell --topic NAME
 kafka.admin.ConfigCommand --describe --entity-type topics --entity-name NAME --all
-kafka.admin.ConfigCommand --alter --entity-type topics --entity-name NAME --add-config max.message.bytes=9
+kafka.admin.ConfigCommand --alter --entity-type topics --entity-name NAME --add-config \
+    max.message.bytes=9
 kafka.admin.ConfigCommand --alter --entity-type topics --entity-name NAME --add-config no.such=9
 kafka.admin.ConfigCommand --describe --entity-type topics --entity-name NAME
 kafka.admin.ConfigCommand --describe --entity-type brokers --entity-name 1 --all
-kafka.admin.ConfigCommand --alter --entity-type users --entity-name NAME --add-config producer_byte_rate=5
-kafka.admin.ConfigCommand --alter --entity-type users --entity-name NAME --add-config SCRAM-SHA-256=[password=p]
+kafka.admin.ConfigCommand --alter --entity-type users --entity-name NAME --add-config \
+    producer_byte_rate=5
+kafka.admin.ConfigCommand --alter --entity-type users --entity-name NAME --add-config \
+    SCRAM-SHA-256=[password=p]
 kafka.admin.ConfigCommand --describe --entity-type users --entity-name NAME
 kafka.admin.ConfigCommand --describe --entity-type groups --entity-name NAME
-kafka.admin.ConfigCommand --alter --entity-type groups --entity-name NAME-share --add-config share.auto.offset.reset=earliest
+kafka.admin.ConfigCommand --alter --entity-type groups --entity-name NAME-share --add-config \
+    share.auto.offset.reset=earliest
 kafka.admin.ConfigCommand --describe --entity-type client-metrics
 AclCommand --add --allow-principal User:NAME --operation Read --operation Write --topic NAME
-AclCommand --add --deny-principal User:NAME --operation All --group NAME --resource-pattern-type prefixed
+AclCommand --add --deny-principal User:NAME --operation All --group NAME \
+    --resource-pattern-type prefixed
 AclCommand --list
 AclCommand --list --principal User:NAME
-consumer.group.ConsumerGroupCommand --reset-offsets --group NAME --topic NAME --to-earliest --execute
+consumer.group.ConsumerGroupCommand --reset-offsets --group NAME --topic NAME --to-earliest \
+    --execute
 consumer.group.ConsumerGroupCommand --list --state
 consumer.group.ConsumerGroupCommand --describe --group NAME
 consumer.group.ConsumerGroupCommand --describe --group NAME --members
@@ -46,7 +52,8 @@ GroupsCommand --list --protocol share
 consumer.group.ShareGroupCommand --list
 consumer.group.ShareGroupCommand --describe --group NAME-share
 consumer.group.ShareGroupCommand --describe --group NAME-share --state
-consumer.group.ShareGroupCommand --reset-offsets --group NAME-share --topic NAME --to-latest --execute
+consumer.group.ShareGroupCommand --reset-offsets --group NAME-share --topic NAME --to-latest \
+    --execute
 consumer.group.ShareGroupCommand --delete --group NAME-share
 streams.StreamsGroupCommand --list
 TransactionsCommand list

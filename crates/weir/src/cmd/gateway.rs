@@ -44,8 +44,8 @@ pub(crate) enum GatewayCommand {
     /// Check a configuration and its schema registries
     ///
     /// Lists every parameter of every connection as honoured, ignored (with the reason) or refused
-    /// (with a remedy). The exit code is 2 if a parameter is refused. The command reads schema files.
-    /// Unless --offline is given, it also asks schema registries for the subjects of the mapped
+    /// (with a remedy). The exit code is 2 if a parameter is refused. The command reads schema
+    /// files. Unless --offline is given, it also asks schema registries for the subjects of the mapped
     /// topics, and brokers for topics that match a pattern or get client messages. The exit code is
     /// 3 if one of them does not respond.
     #[command(
@@ -62,14 +62,14 @@ pub(crate) enum GatewayCommand {
     Explain(explain::ExplainArgs),
     /// Write a configuration and a web page for topics of a cluster
     ///
-    /// Reads the newest records of each topic and prints the fields that it found. Writes two files:
-    /// gateway.toml with comments, and index.html, which shows live values without any library.
+    /// Reads the newest records of each topic and prints the fields that it found. Writes two
+    /// files: gateway.toml with comments, and index.html, which shows live values without any library.
     #[command(after_help = init::AFTER_HELP)]
     Init(init::InitArgs),
     /// Show the values of items as they change
     ///
-    /// Connects to a gateway like any client and prints one line per update until Ctrl-C. Lines with
-    /// the state at the start are marked with *. If the connection is lost, the command connects
+    /// Connects to a gateway like any client and prints one line per update until Ctrl-C. Lines
+    /// with the state at the start are marked with *. If the connection is lost, the command connects
     /// again. The exit code is 3 if the gateway cannot be reached or refuses the session or the
     /// subscription, and 130 if Ctrl-C ends the command before --count updates.
     #[command(after_help = tail::AFTER_HELP)]

@@ -1,7 +1,8 @@
 //! End-to-end tests of `weir gateway run --topic`, `init` and `tail`.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -74,6 +75,21 @@ fn tail(url: &str, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
+/// Returns the first server-sent event of an item, all fields of which are wanted.
+fn server_sent_event(url: &str, item: &str) -> String {
+    let address = url.strip_prefix("ws://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    write!(
+        stream,
+        "GET /sse?item={item} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    )
+    .unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let event = lines.find(|line| line.starts_with("data: ") || line.contains("HTTP/1.1 4"));
+    event.unwrap()
+}
+
 /// Returns the updates of `tail --json`.
 fn updates(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -99,6 +115,11 @@ fn topic_without_a_file_is_delivered_with_its_last_records() {
     let of_a = ["quick_json-[key=a]", "--count", "1", "--json"];
     let found = updates(&tail(&url, &[&of_a[..], &["--admin", &admin]].concat()));
     assert_eq!(found[0]["values"].to_string(), r#"{"more":null,"n":"3"}"#);
+    let event = server_sent_event(&url, "quick_json-%5Bkey=a%5D");
+    assert!(
+        event.contains(r#""values":{"#) && event.contains(r#""n":"3""#),
+        "{event}"
+    );
     let unnamed = [&of_a[..], &["--admin", "127.0.0.1:1"]].concat();
     let refused = tail(&url, &unnamed);
     let error = text(&refused.stderr);

@@ -18,7 +18,7 @@ mod values;
 mod want;
 mod wire;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -105,6 +105,7 @@ impl TestEnv {
             &differences::settings(),
         ));
         let shared = Arc::new(ShardContext {
+            example_fields: BTreeMap::default(),
             audit: None,
             handles: SessionHandles::default(),
             set_id: "Set".to_owned(),

@@ -256,6 +256,7 @@ impl TestEnv {
         let cluster = Cluster::of(&config, &[], Default::default()).expect("valid settings");
         let guard = Arc::new(Admission::new(&limits, Origins::default(), 1));
         let shared = Arc::new(ShardContext {
+            example_fields: BTreeMap::default(),
             audit: None,
             handles: SessionHandles::default(),
             set_id: "Set".to_owned(),
