@@ -166,7 +166,7 @@ mod tests {
             version: 3,
             kind: "AVRO".to_owned(),
         };
-        assert_eq!(version, Ok(expected));
+        assert_eq!(version.unwrap(), expected);
         assert!(parse_subject(br#"{"schema": ""}"#).is_err());
     }
 

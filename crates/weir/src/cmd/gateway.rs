@@ -45,9 +45,9 @@ pub(crate) enum GatewayCommand {
     ///
     /// Lists every parameter of every connection as honoured, ignored (with the reason) or refused
     /// (with a remedy). The exit code is 2 if a parameter is refused. The command reads schema
-    /// files. Unless --offline is given, it also asks schema registries for the subjects of the mapped
-    /// topics, and brokers for topics that match a pattern or get client messages. The exit code is
-    /// 3 if one of them does not respond.
+    /// files. Unless --offline is given, it also asks schema registries for the subjects of the
+    /// mapped topics, and brokers for topics that match a pattern or get client messages. The exit
+    /// code is 3 if one of them does not respond.
     #[command(
         after_help = "Example:\n  weir gateway check --adapters adapters.xml\n  \
         weir gateway check --adapters adapters.xml --strict --json"
@@ -63,15 +63,16 @@ pub(crate) enum GatewayCommand {
     /// Write a configuration and a web page for topics of a cluster
     ///
     /// Reads the newest records of each topic and prints the fields that it found. Writes two
-    /// files: gateway.toml with comments, and index.html, which shows live values without any library.
+    /// files: gateway.toml with comments, and index.html, which shows live values without any
+    /// library.
     #[command(after_help = init::AFTER_HELP)]
     Init(init::InitArgs),
     /// Show the values of items as they change
     ///
     /// Connects to a gateway like any client and prints one line per update until Ctrl-C. Lines
-    /// with the state at the start are marked with *. If the connection is lost, the command connects
-    /// again. The exit code is 3 if the gateway cannot be reached or refuses the session or the
-    /// subscription, and 130 if Ctrl-C ends the command before --count updates.
+    /// with the state at the start are marked with *. If the connection is lost, the command
+    /// connects again. The exit code is 3 if the gateway cannot be reached or refuses the session
+    /// or the subscription, and 130 if Ctrl-C ends the command before --count updates.
     #[command(after_help = tail::AFTER_HELP)]
     Tail(tail::TailArgs),
     /// Estimate cores, memory and bandwidth for a number of clients
