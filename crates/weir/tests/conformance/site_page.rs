@@ -81,7 +81,7 @@ fn searches(page: &Page, root: &str) -> Result<()> {
     page.until("document.activeElement.matches('.md-skip')", |is| {
         is == true
     })?;
-    type_into(page, ".md-search__input", "Last-Event-ID")?;
+    type_into(page, ".md-search__input", "bandwidth")?;
     let found = "document.querySelectorAll('.md-search-result__link').length";
     page.until(found, |count| count.as_u64() > Some(0))?;
     page.press("ArrowDown")?;
