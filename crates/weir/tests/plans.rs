@@ -18,7 +18,7 @@ fn plans_are_listed_exported_and_read_back() {
         status.success()
             && text(&stdout).starts_with("broadcast\n")
             && text(&stdout).contains("\nkeyed\n")
-            && text(&stdout).contains("--quick  about "),
+            && text(&stdout).contains("--quick: about "),
         "{}",
         text(&stdout)
     );

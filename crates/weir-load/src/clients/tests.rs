@@ -344,7 +344,9 @@ fn json_messages_are_checked_like_tlcp() {
         socket.errors
     );
     assert_eq!(counts(&events), (4, 2, 0), "{:?}", events.errors);
-    let texts: Vec<&str> = events.errors.keys().map(String::as_str).collect();
+    // The client connects again, while the server does not listen any more.
+    let is_other = |text: &&String| !text.starts_with("session lost: connection failed");
+    let texts: Vec<_> = events.errors.keys().filter(is_other).collect();
     let foreign = "update whose key field differs from the key of its item";
     assert_eq!(texts, ["session lost: closed by the server", foreign]);
 }
