@@ -3,11 +3,9 @@
 //! The proxy forwards frames without decoding them unless a filter needs their records. It replaces
 //! broker addresses in responses with its own addresses.
 
-mod access;
 mod address_cache;
 mod admin;
 mod api_counters;
-mod audit;
 mod broker_login;
 mod broker_registry;
 mod certificates;

@@ -15,12 +15,12 @@ use weir_net::admin::{MetricKind, MetricRow, ProcessMetrics, put_metric};
 use weir_net::otlp::OtlpCounters;
 use weir_net::watchdog::Vitals;
 
-use crate::audit::ProxyAudit;
 use crate::certificates::CertificateFiles;
 use crate::counters::{LoopMetrics, ProxyValues, TlsValues};
 use crate::data::{CurrentGeneration, LoopShared};
 use crate::reload::ReloadCounts;
 use crate::versions;
+use weir_rules::audit::ProxyAudit;
 
 #[derive(Debug, Clone)]
 pub(crate) struct MetricSources {

@@ -13,7 +13,6 @@ use weir_net::otlp::{Export, Exporter};
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 
 use crate::admin::Pages;
-use crate::audit::ProxyAudit;
 use crate::broker_registry::BrokerInfo;
 use crate::config::ProxyConfig;
 use crate::counters::LoopMetrics;
@@ -26,6 +25,7 @@ use crate::metrics::{self, MetricSources};
 use crate::reload::{ClusterThreads, OpenedClusters, ReloadError, ReloadReport, Reloader};
 use crate::resolve::start_resolver;
 use crate::virtual_cluster::VirtualCluster;
+use weir_rules::audit::ProxyAudit;
 
 /// Maximum wait for all full inboxes at shutdown.
 const FINAL_POST_TIMEOUT: Duration = Duration::from_millis(300);

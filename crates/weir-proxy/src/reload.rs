@@ -23,7 +23,6 @@ use weir_net::otlp::TraceSource;
 use weir_net::tls::FileWatcher;
 
 use self::fixed::FixedSettings;
-use crate::audit::ProxyAudit;
 use crate::certificates::CertificateFiles;
 use crate::cluster_id::ClusterId;
 use crate::config::{ConfigOrigin, ProxyConfig};
@@ -36,6 +35,7 @@ use crate::name_listeners::{NameListeners, NameSockets};
 use crate::probe::HealthProbe;
 use crate::virtual_cluster::{BoundAddresses, VirtualCluster};
 use weir_filters::Direction;
+use weir_rules::audit::ProxyAudit;
 
 /// Maximum wait for a full event-loop inbox, and for a loop's reply.
 const LOOP_TIMEOUT: Duration = Duration::from_secs(5);

@@ -4,7 +4,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 
 use crate::api_counters::ClusterApis;
-use crate::audit::{ClusterAudit, ProxyAudit};
 use crate::broker_login::IdentityMode;
 use crate::broker_registry::BrokerRegistry;
 use crate::cluster_id::ClusterId;
@@ -13,6 +12,7 @@ use crate::error::ProxyError;
 use crate::health::{BrokerHealth, ClusterHealth};
 use crate::name_listeners::{NameListeners, bind};
 use crate::versions::SupportedVersions;
+use weir_rules::audit::{ClusterAudit, ProxyAudit};
 
 /// A virtual cluster as one generation of the configuration defines it. Brokers and health belong
 /// to all generations.

@@ -15,12 +15,12 @@ use super::address::{BrokerPorts, HostPort};
 use super::origin::ConfigOrigin;
 use super::proxy_protocol::ProxyProtocol;
 use super::server_names::ServerNames;
-use crate::access::AccessRules;
-use crate::audit::ProxyAuditConfig;
 use crate::broker_login::BrokerIdentity;
 use crate::login::{CertificatePrincipals, ClusterLogins};
 use crate::versions::{SASL_AUTHENTICATE, SASL_HANDSHAKE, SupportedVersions, is_of_broker_logins};
 use weir_filters::{FilterChain, FilterLimits};
+use weir_rules::AccessRules;
+use weir_rules::audit::ProxyAuditConfig;
 
 /// A checked configuration.
 #[derive(Debug)]

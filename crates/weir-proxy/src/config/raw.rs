@@ -19,12 +19,12 @@ use super::proxy_protocol::{ProxyProtocol, ProxyProtocolMode};
 use super::server_names::RawServerNames;
 use super::tls::UpstreamTls;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
-use crate::access::AccessConfig;
-use crate::audit::RawAudit;
 use crate::broker_login::RawBrokerIdentity;
 use crate::error::ProxyError;
 use crate::login::{RawCertificatePrincipals, RawIdentity};
 use weir_filters::{FilterChain, FilterConfig};
+use weir_rules::AccessConfig;
+use weir_rules::audit::RawAudit;
 
 /// `proxy.toml` as written.
 #[derive(Debug, Deserialize)]

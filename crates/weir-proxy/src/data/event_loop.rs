@@ -27,7 +27,6 @@ use super::pair::{ConnectionPair, Upstream};
 use super::pipe::PipePool;
 use super::proxy_loop::ProxyLoop;
 use crate::address_cache::AddressCache;
-use crate::audit::{AuditDetails, AuditKind};
 use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
 use crate::counters::{LoopCounters, LoopMetrics};
@@ -35,6 +34,7 @@ use crate::login::LoginGate;
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{Segments, StreamError};
 use weir_filters::{FilterBuffers, FilterCounts};
+use weir_rules::audit::{AuditDetails, AuditKind};
 
 const INBOX_MAX: usize = 1024;
 /// Interval between updates of the buffered-bytes gauge, in milliseconds.

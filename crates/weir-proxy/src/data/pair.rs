@@ -15,7 +15,6 @@ use super::filter_pool::Cancel;
 use super::memory::Claim;
 use super::pipe::SplicePipe;
 use super::{ListenerTarget, PairId};
-use crate::access::{Access, AccessState};
 use crate::config::HostPort;
 use crate::login::LoginGate;
 use crate::principal_counters::PrincipalTraffic;
@@ -23,6 +22,7 @@ use crate::versions::{FETCH, PRODUCE};
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream, Unfinished};
 use weir_filters::Direction;
+use weir_rules::{Access, AccessState};
 
 #[derive(Debug)]
 pub(super) struct Endpoint {

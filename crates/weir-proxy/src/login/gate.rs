@@ -12,9 +12,9 @@ use weir_sasl::server::{
 use weir_wire::WireError;
 
 use super::{CheckOutcome, ClusterLogins, LoginOutcome};
-use crate::audit::{AuditDetails, AuditKind, ClusterAudit};
 use crate::broker_login::{BrokerIdentity, BrokerLoginOutcome, Credential};
 use crate::versions::{SASL_AUTHENTICATE, SASL_HANDSHAKE};
+use weir_rules::audit::{AuditDetails, AuditKind, ClusterAudit};
 
 /// Longest wait for keys that are being fetched, and interval of checks meanwhile.
 const KEYS_TIMEOUT_MS: u64 = 5_000;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use weir_net::watchdog::WatchdogConfig;
 
-use crate::audit::ProxyAuditConfig;
 use crate::config::ProxyConfig;
 use weir_filters::FilterLimits;
+use weir_rules::audit::ProxyAuditConfig;
 
 /// The values at startup of all settings that a reload cannot change.
 #[derive(PartialEq)]

@@ -8,12 +8,12 @@ use super::SIZE_BYTES;
 use super::headers::{request_body_at, response_body_at};
 use super::in_flight::{InFlightRequest, ResponseSource};
 use super::rights::framed;
-use crate::access::PendingAccess;
 use crate::versions::{FETCH, PRODUCE, flexible};
 use weir_filters::{
     Direction, FilterBuffers, FilterChain, FilterResult, FilterWork, FrameOutput,
     RejectedPartitions,
 };
+use weir_rules::PendingAccess;
 
 #[derive(Debug)]
 pub(crate) struct FilterStage<'a> {

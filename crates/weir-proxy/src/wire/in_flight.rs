@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::access::PendingAccess;
 use crate::api_counters::LoopApis;
 use crate::request_traces::RequestTrace;
 use crate::versions::{SASL_HANDSHAKE, is_write};
 use weir_filters::RejectedPartitions;
+use weir_rules::PendingAccess;
 
 #[derive(Debug)]
 pub(crate) struct InFlightRequest {

@@ -2,10 +2,10 @@
 
 use super::filtering::FilterStage;
 use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
-use crate::access::{Access, PendingAccess};
 use crate::config::ProxyLimits;
 use crate::login::LoginGate;
 use crate::versions::SupportedVersions;
+use weir_rules::{Access, PendingAccess};
 
 /// State of a connection and of its event loop that requests need.
 pub(crate) struct RequestContext<'a> {

@@ -13,9 +13,9 @@ use super::rights::{self, Decided};
 use super::sasl::SaslState;
 use super::segments::Segments;
 use super::{StreamError, api_versions, frame_total, login};
-use crate::access::{Access, PendingAccess};
 use crate::versions::{self, API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE};
 use weir_filters::Direction;
+use weir_rules::{Access, PendingAccess};
 
 #[derive(Debug, Default)]
 pub(crate) struct RequestStream {

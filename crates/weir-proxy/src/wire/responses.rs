@@ -14,10 +14,10 @@ use super::leader_hints::{self, Resize};
 use super::rights;
 use super::segments::Segments;
 use super::{SIZE_BYTES, StreamError, api_versions, frame_total, rewrite};
-use crate::access::Access;
 use crate::config::ProxyLimits;
 use crate::versions::{API_VERSIONS, FETCH, METADATA, SupportedVersions};
 use weir_filters::Direction;
+use weir_rules::Access;
 
 pub(crate) struct ResponseContext<'a> {
     pub(crate) supported: &'a SupportedVersions,

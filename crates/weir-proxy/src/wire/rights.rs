@@ -6,9 +6,9 @@ use weir_wire::header::RequestPeek;
 use super::frame::check_size;
 use super::headers::{HeaderPeek, request_body_at, response_body_at};
 use super::{SIZE_BYTES, StreamError};
-use crate::access::{Access, PendingAccess, Verdict};
 use crate::config::ProxyLimits;
 use crate::versions::{self, flexible};
+use weir_rules::{Access, PendingAccess, Verdict};
 
 /// The decision about a request.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use weir_identity::acl::{AclOperation, AclRule, ResourceType};
 use weir_wire::message::{MessageRow, Value};
 
-use crate::access::check::{Finding, RequestCheck};
-use crate::access::mirror::{element_definition, elements, mirrored};
-use crate::access::table::{CLUSTER_DENIED, NOT_ATTEMPTED, TRANSACTION_DENIED};
+use crate::check::{Finding, RequestCheck};
+use crate::mirror::{element_definition, elements, mirrored};
+use crate::table::{CLUSTER_DENIED, NOT_ATTEMPTED, TRANSACTION_DENIED};
 
 pub(super) fn init(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
     let id = check.field("TransactionalId");

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum AuditKind {
+pub enum AuditKind {
     /// A client connected.
     Connect,
     /// A client logged in.
@@ -24,28 +24,34 @@ pub(crate) enum AuditKind {
 
 /// Subject of an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
-pub(crate) struct AuditDetails {
+pub struct AuditDetails {
     /// Load balancer that forwards the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) peer_address: Option<SocketAddr>,
+    pub peer_address: Option<SocketAddr>,
     /// Server name that the client asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) server_name: Option<Box<str>>,
+    pub server_name: Option<Box<str>>,
+    /// SASL mechanism.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) mechanism: Option<&'static str>,
+    pub mechanism: Option<&'static str>,
+    /// Name of the API.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) api: Option<&'static str>,
+    pub api: Option<&'static str>,
+    /// Operation that was denied.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) operation: Option<Box<str>>,
+    pub operation: Option<Box<str>>,
+    /// Type of the resource.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) resource_type: Option<Box<str>>,
+    pub resource_type: Option<Box<str>>,
+    /// Name of the first denied resource.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) resource: Option<Box<str>>,
+    pub resource: Option<Box<str>>,
+    /// `denied`, or `dry_run` if the request was forwarded; of reloads `applied` or `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) decision: Option<&'static str>,
+    pub decision: Option<&'static str>,
     /// Cause, as one word.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<&'static str>,
+    pub reason: Option<&'static str>,
 }
 
 /// Line of the audit log, without time and number.

@@ -10,18 +10,17 @@ use super::apis;
 use super::decide::{self, Verdict};
 use super::pending::PendingAccess;
 use super::response;
-use super::rules::AccessRules;
+use super::rules::{AccessRules, PRODUCE};
 use super::session::AccessSession;
 use super::table::{CLUSTER_DENIED, GROUP_DENIED, TOKEN_DENIED, TOPIC_DENIED, TRANSACTION_DENIED};
 use crate::audit::{AuditDetails, AuditKind};
-use crate::versions::{self, PRODUCE};
 use weir_filters::TopicNames;
 use weir_identity::Principal;
 use weir_identity::acl::ResourceType;
 
 /// The rights of a connection under the current rules.
 #[derive(Debug, Default)]
-pub(crate) struct AccessState {
+pub struct AccessState {
     current: Option<CurrentSession>,
 }
 
@@ -37,7 +36,7 @@ struct CurrentSession {
 impl AccessState {
     /// Returns the session of a principal under these rules, or `None` if all is allowed.
     /// `principals` are those of the client as `User:name`.
-    pub(crate) fn session(
+    pub fn session(
         &mut self,
         rules: Option<&Arc<AccessRules>>,
         principal: Option<&Arc<Principal>>,
@@ -65,14 +64,16 @@ impl AccessState {
 }
 
 /// A connection's rights while frames are processed.
-pub(crate) struct Access<'a> {
-    pub(crate) session: &'a mut AccessSession,
-    pub(crate) names: &'a TopicNames,
+pub struct Access<'a> {
+    /// Rights of the client.
+    pub session: &'a mut AccessSession,
+    /// Names of topic ids.
+    pub names: &'a TopicNames,
 }
 
 impl Access<'_> {
     /// Returns `true` if requests of the API must be whole to be decided about.
-    pub(crate) fn wants(&self, key: i16) -> bool {
+    pub fn wants(&self, key: i16) -> bool {
         match key {
             PRODUCE => !self.session.writes_all,
             _ => !OPEN.contains(&key),
@@ -81,7 +82,7 @@ impl Access<'_> {
 
     /// Decides about the body of a request. `asked`: the names of its topics have been requested.
     /// Returns `None` for an API or version that is not known.
-    pub(crate) fn check(
+    pub fn check(
         &mut self,
         key: i16,
         version: i16,
@@ -89,9 +90,10 @@ impl Access<'_> {
         asked: bool,
     ) -> Result<Option<Verdict>, WireError> {
         let known = message::api(key).filter(|api| api.versions.contains(&version));
-        let Some(known) = known.zip(apis::access(key)) else {
+        let Some((api, access)) = known.zip(apis::access(key)) else {
             return Ok(None);
         };
+        let known = (api, access);
         let checked = decide::check(self.session, self.names, known, version, body, asked);
         let (verdict, denied) = checked?;
         if matches!(verdict, Verdict::LookUp(_)) {
@@ -101,7 +103,7 @@ impl Access<'_> {
         if let Some((operation, kind, name)) = denied {
             let principal = self.session.subject.principals().first();
             let principal = principal.map_or("", |one| &**one);
-            let api = versions::name(key);
+            let api = api.name;
             let is_dry_run = self.session.rules.is_dry_run;
             if let Some((audit, client)) = &self.session.audit {
                 let details = AuditDetails {
@@ -130,12 +132,12 @@ impl Access<'_> {
     }
 
     /// Returns the error code in the response to the last request, if something was denied.
-    pub(crate) fn take_error(&mut self) -> Option<i16> {
+    pub fn take_error(&mut self) -> Option<i16> {
         self.session.error.take()
     }
 
     /// Returns the body of a response with its changes.
-    pub(crate) fn apply(
+    pub fn apply(
         &mut self,
         pending: PendingAccess,
         key: i16,
@@ -149,7 +151,7 @@ impl Access<'_> {
     }
 
     /// Records the fetch session that a response opens. `None` if more of its body is needed.
-    pub(crate) fn note_fetch_session(&mut self, body: &[u8]) -> Option<()> {
+    pub fn note_fetch_session(&mut self, body: &[u8]) -> Option<()> {
         // After throttle time and error.
         let id = body.get(6..10)?.first_chunk::<4>()?;
         self.session.note_fetch_session(i32::from_be_bytes(*id));

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use weir_identity::acl::{AclOperation, ResourceType};
 use weir_wire::message::{MessageRow, Value};
 
-use crate::access::check::{Finding, RequestCheck};
-use crate::access::mirror::{element_definition, elements, text};
-use crate::access::table::{
+use crate::check::{Finding, RequestCheck};
+use crate::mirror::{element_definition, elements, text};
+use crate::table::{
     CLUSTER_DENIED, GROUP_DENIED, ItemCheck, Mirror, TOKEN_DENIED, TOPIC_DENIED,
     message as error_text,
 };

@@ -7,8 +7,8 @@
 use weir_identity::acl::AclOperation;
 use weir_wire::message::Value;
 
-use crate::access::check::{Finding, RequestCheck};
-use crate::access::table::{FETCH_SESSION_NOT_FOUND, SHARE_SESSION_NOT_FOUND, TOPIC_DENIED};
+use crate::check::{Finding, RequestCheck};
+use crate::table::{FETCH_SESSION_NOT_FOUND, SHARE_SESSION_NOT_FOUND, TOPIC_DENIED};
 
 pub(super) fn fetch(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
     let items = check.access.items?;

@@ -2,7 +2,7 @@
 
 use weir_identity::acl::{AclOperation, ResourceType};
 
-use crate::access::table::{
+use crate::table::{
     ApiAccess, ItemCheck, Mirror, NestedMirror, OperationBits, ShownItems, TOPIC_DENIED, WholeCheck,
 };
 
@@ -218,7 +218,7 @@ const ADD_PARTITIONS: ItemCheck = topics(
     Mirror::topic(SAME_NAME, &ADDED_PARTITIONS),
 );
 
-pub(in crate::access) const ADDED_PARTITIONS: NestedMirror = NestedMirror {
+pub(crate) const ADDED_PARTITIONS: NestedMirror = NestedMirror {
     from: "Partitions",
     into: "ResultsByPartition",
     mirror: Mirror {

@@ -2,7 +2,7 @@
 
 use weir_identity::acl::{AclOperation, ResourceType};
 
-use crate::access::table::{ApiAccess, ItemCheck, Mirror, NestedMirror, TOPIC_DENIED, WholeCheck};
+use crate::table::{ApiAccess, ItemCheck, Mirror, NestedMirror, TOPIC_DENIED, WholeCheck};
 
 /// Topics, markers of transactions, ACLs, log directories, partitions, elections, reassignments,
 /// quotas, users, the quorum, features, brokers and voters. What topics by id, resources of

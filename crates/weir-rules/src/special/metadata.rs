@@ -3,7 +3,7 @@
 use weir_identity::acl::{AclOperation, ResourceType};
 use weir_wire::message::Value;
 
-use crate::access::check::{Finding, RequestCheck};
+use crate::check::{Finding, RequestCheck};
 
 pub(super) fn metadata(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
     let items = check.access.items?;
@@ -14,7 +14,7 @@ pub(super) fn metadata(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
         return Some(Finding::Checked);
     }
     let mut errors = check.errors(items);
-    let inner = crate::access::mirror::element_definition(&check.api.request, items.array)?;
+    let inner = crate::mirror::element_definition(&check.api.request, items.array)?;
     let rows = check.field(items.array).rows().iter();
     let asked = rows.map(|row| row.get(inner, items.name).as_text());
     let mut names: Vec<Box<str>> = Vec::new();

@@ -1,10 +1,12 @@
-//! Access rules: what clients may do with topics, groups, transactional ids and the cluster.
+//! Access rules of the proxy: what clients may do with topics, groups, transactional ids and the
+//! cluster; and the audit log of what they did.
 //!
 //! A request is decoded and decided about before its first byte is forwarded. What is denied is
 //! removed from it, and the response gets the error that a broker would send. APIs and versions
 //! that are not known here are not offered.
 
 mod apis;
+pub mod audit;
 mod check;
 mod config;
 mod decide;
@@ -18,11 +20,11 @@ mod shown;
 mod special;
 mod table;
 
-pub(crate) use config::AccessConfig;
-pub(crate) use decide::Verdict;
-pub(crate) use frames::{Access, AccessState};
-pub(crate) use pending::PendingAccess;
-pub(crate) use rules::AccessRules;
+pub use config::AccessConfig;
+pub use decide::Verdict;
+pub use frames::{Access, AccessState};
+pub use pending::PendingAccess;
+pub use rules::AccessRules;
 
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,9 @@
 use weir_identity::acl::{AclOperation, ResourceType};
 use weir_wire::message::{MessageRow, StructDefinition, Value};
 
-use crate::access::check::{Finding, RequestCheck};
-use crate::access::mirror::{Element, element_definition, elements, mirrored};
-use crate::access::table::{
+use crate::check::{Finding, RequestCheck};
+use crate::mirror::{Element, element_definition, elements, mirrored};
+use crate::table::{
     CLUSTER_DENIED, GROUP_DENIED, ItemCheck, Mirror, NestedMirror, TOPIC_DENIED,
     TRANSACTION_DENIED, UNKNOWN_TOPIC_ID,
 };
@@ -108,8 +108,8 @@ fn groups(check: &mut RequestCheck<'_, '_>, topics: &'static ItemCheck) -> Findi
         denied.set(group_out, "GroupId", id);
         denied.set(group_out, "ErrorCode", Value::Int(GROUP_DENIED.into()));
         if check.api.key == DESCRIBE_SHARE_GROUP_OFFSETS {
-            let text = crate::access::table::message(GROUP_DENIED);
-            denied.set(group_out, "ErrorMessage", crate::access::mirror::text(text));
+            let text = crate::table::message(GROUP_DENIED);
+            denied.set(group_out, "ErrorMessage", crate::mirror::text(text));
         }
         check.pending.add.push(denied);
         check.pending.into = "Groups";

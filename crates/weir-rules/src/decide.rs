@@ -15,7 +15,7 @@ use weir_filters::TopicNames;
 
 /// The decision about a request.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Forward the request as it is; the response may have to be changed.
     Forward(Option<Box<PendingAccess>>),
     /// Forward this body instead.

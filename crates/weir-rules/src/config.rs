@@ -14,7 +14,7 @@ use super::rules::{AccessRules, DecisionCounts};
 
 /// Access rules that cannot be used.
 #[derive(Debug, Error)]
-pub(crate) enum AccessError {
+pub enum AccessError {
     #[error("access.{key}: cannot read {path}: {error}")]
     Read {
         key: &'static str,
@@ -40,9 +40,9 @@ const RULES_MAX: usize = 1_000_000;
 
 /// Access rules as written. Without this table, the brokers alone decide.
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct AccessConfig {
+pub struct AccessConfig {
     /// `enforce`, or `dry-run` to only count and log what would be denied.
     mode: AccessMode,
     /// Principals that may do everything.
@@ -57,7 +57,7 @@ pub(crate) struct AccessConfig {
 
 /// Effect of the rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 enum AccessMode {
     #[default]
@@ -67,7 +67,7 @@ enum AccessMode {
 
 /// Rule as written: each principal gets or loses each operation on each resource.
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 struct RuleConfig {
     /// `allow`, which is the default, or `deny`; rules that deny win.
@@ -93,7 +93,7 @@ struct RuleConfig {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 enum RuleEffect {
     #[default]
@@ -103,7 +103,7 @@ enum RuleEffect {
 
 impl AccessConfig {
     /// Reads the file, if any, and compiles all rules. Paths are relative to `directory`.
-    pub(crate) fn build(&self, directory: &Path) -> Result<AccessRules, AccessError> {
+    pub fn build(&self, directory: &Path) -> Result<AccessRules, AccessError> {
         let mut rules = Vec::new();
         if let Some(path) = &self.acls {
             let path = directory.join(path);

@@ -8,22 +8,23 @@ use weir_identity::acl::AclSet;
 use weir_wire::message;
 
 use super::apis;
-use crate::versions::{API_VERSIONS, PRODUCE};
 
 /// The access rules of a cluster.
 #[derive(Debug)]
-pub(crate) struct AccessRules {
-    pub(crate) set: Arc<AclSet>,
+pub struct AccessRules {
+    /// The rules.
+    pub set: Arc<AclSet>,
     /// Denials are only counted and logged.
-    pub(crate) is_dry_run: bool,
+    pub is_dry_run: bool,
     /// Brokers create topics that clients request.
-    pub(crate) auto_create_topics: bool,
-    pub(crate) counts: DecisionCounts,
+    pub auto_create_topics: bool,
+    /// Decisions so far.
+    pub counts: DecisionCounts,
 }
 
 impl AccessRules {
     /// Returns the highest version of an API that can be checked, -1 for none.
-    pub(crate) fn version_max(key: i16) -> i16 {
+    pub fn version_max(key: i16) -> i16 {
         let known = apis::access(key).and_then(|_| message::api(key));
         match key {
             // Its responses are reduced to what is offered.
@@ -35,7 +36,7 @@ impl AccessRules {
     }
 
     /// Returns the lowest version of an API that can be checked.
-    pub(crate) fn version_min(key: i16) -> i16 {
+    pub fn version_min(key: i16) -> i16 {
         match key {
             // Brokers offer versions that they reject, because librdkafka expects them.
             PRODUCE => 0,
@@ -44,10 +45,13 @@ impl AccessRules {
     }
 }
 
+/// Produce. With acks=0 there is no response.
+pub(crate) const PRODUCE: i16 = 0;
+const API_VERSIONS: i16 = 18;
 const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
 
 /// Requests by API key: those that were allowed, and those of which something was denied.
-pub(crate) struct DecisionCounts([[AtomicU64; 2]; KEYS]);
+pub struct DecisionCounts([[AtomicU64; 2]; KEYS]);
 
 /// Number of API keys that are counted.
 const KEYS: usize = 96;
@@ -67,7 +71,7 @@ impl DecisionCounts {
     }
 
     /// Returns key and counts of the APIs that were requested.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (i16, [u64; 2])> {
+    pub fn rows(&self) -> impl Iterator<Item = (i16, [u64; 2])> {
         let rows = self.0.iter().enumerate();
         let rows = rows.map(|(key, row)| {
             let counts = [&row[0], &row[1]].map(|count| count.load(Ordering::Relaxed));

@@ -6,7 +6,7 @@ use super::table::ApiAccess;
 
 /// Changes of a response.
 #[derive(Debug)]
-pub(crate) struct PendingAccess {
+pub struct PendingAccess {
     pub(super) access: &'static ApiAccess,
     /// Elements for what was removed from the request.
     pub(super) add: Vec<MessageRow<'static>>,
@@ -45,12 +45,12 @@ impl PendingAccess {
     }
 
     /// Returns `true` if the response is forwarded as it is, once its start has been read.
-    pub(crate) fn only_opens_session(&self) -> bool {
+    pub fn only_opens_session(&self) -> bool {
         self.opens_session && self.add.is_empty()
     }
 
     /// Returns the approximate memory in bytes.
-    pub(crate) fn buffered_bytes(&self) -> usize {
+    pub fn buffered_bytes(&self) -> usize {
         let groups = self.into_groups.iter().flat_map(|(_, rows)| rows);
         let rows: usize = self.add.iter().chain(groups).map(bytes_of).sum();
         let names = self.not_created.iter().chain(self.only.iter().flatten());

@@ -14,7 +14,7 @@ type ShareSession = (Box<[u8]>, Box<[u8]>);
 
 /// A client of a cluster with access rules.
 #[derive(Debug)]
-pub(crate) struct AccessSession {
+pub struct AccessSession {
     pub(super) rules: Arc<AccessRules>,
     pub(super) subject: AclSubject,
     cache: DecisionCache,
@@ -25,14 +25,14 @@ pub(crate) struct AccessSession {
     /// The client may write to all topics with all transactional ids.
     pub(super) writes_all: bool,
     /// Audit log and address of the client; `None` without an audit log.
-    pub(crate) audit: Option<(Arc<ClusterAudit>, SocketAddr)>,
+    pub audit: Option<(Arc<ClusterAudit>, SocketAddr)>,
     /// Error code of the last denial, until it is counted.
     pub(super) error: Option<i16>,
 }
 
 impl AccessSession {
     /// Creates the session of a client, or `None` if all is allowed.
-    pub(crate) fn new(
+    pub fn new(
         rules: &Arc<AccessRules>,
         principals: Box<[Box<str>]>,
         address: IpAddr,
@@ -66,7 +66,7 @@ impl AccessSession {
     }
 
     /// Records the fetch session of a response to a request that opened one. `0` is none.
-    pub(crate) fn note_fetch_session(&mut self, id: i32) {
+    pub fn note_fetch_session(&mut self, id: i32) {
         self.fetch_session = (id != 0).then_some(id);
     }
 

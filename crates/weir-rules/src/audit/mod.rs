@@ -5,8 +5,8 @@ mod config;
 mod lines;
 mod record;
 
-pub(crate) use config::{ProxyAuditConfig, RawAudit};
-pub(crate) use record::{AuditDetails, AuditKind};
+pub use config::{ProxyAuditConfig, RawAudit};
+pub use record::{AuditDetails, AuditKind};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,16 +21,14 @@ use self::record::AuditLine;
 
 /// Sending end of the audit log, shared by all threads.
 #[derive(Debug)]
-pub(crate) struct ProxyAudit {
+pub struct ProxyAudit {
     writer: Arc<LineWriter<AuditLines>>,
     on_full: OnFull,
 }
 
 impl ProxyAudit {
     /// Opens the log and starts its writer.
-    pub(crate) fn start(
-        config: &ProxyAuditConfig,
-    ) -> Result<(Arc<Self>, JoinHandle<()>), AuditError> {
+    pub fn start(config: &ProxyAuditConfig) -> Result<(Arc<Self>, JoinHandle<()>), AuditError> {
         let lines = AuditLines::new(&config.log);
         let (writer, thread) = LineWriter::start(lines, &config.log.target)?;
         let on_full = config.on_full;
@@ -38,7 +36,7 @@ impl ProxyAudit {
     }
 
     /// Records a reload of the configuration.
-    pub(crate) fn reloaded(&self, generation: u64, is_applied: bool) {
+    pub fn reloaded(&self, generation: u64, is_applied: bool) {
         self.record(AuditLine {
             generation: Some(generation),
             details: AuditDetails {
@@ -60,26 +58,26 @@ impl ProxyAudit {
 
     /// Returns the number of records that were written or wait, and of those that were dropped or
     /// could not be written.
-    pub(crate) fn counts(&self) -> [u64; 2] {
+    pub fn counts(&self) -> [u64; 2] {
         let (records, dropped) = self.writer.read(AuditLines::counts);
         let unwritten = self.writer.unwritten();
         [records.saturating_sub(unwritten), dropped + unwritten]
     }
 
     /// Opens the file again, after it was renamed by log rotation.
-    pub(crate) fn reopen(&self) {
+    pub fn reopen(&self) {
         self.writer.reopen();
     }
 
     /// Ends the writer after the records in the queue.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.writer.close();
     }
 }
 
 /// The audit log with what is equal for all connections of a cluster.
 #[derive(Debug)]
-pub(crate) struct ClusterAudit {
+pub struct ClusterAudit {
     log: Arc<ProxyAudit>,
     cluster: Box<str>,
     /// Mode of the identity at the brokers.
@@ -87,7 +85,8 @@ pub(crate) struct ClusterAudit {
 }
 
 impl ClusterAudit {
-    pub(crate) fn new(log: Arc<ProxyAudit>, cluster: &str, identity: &'static str) -> Self {
+    /// Creates the audit log of a cluster; `identity` is the mode of its identity at the brokers.
+    pub fn new(log: Arc<ProxyAudit>, cluster: &str, identity: &'static str) -> Self {
         Self {
             log,
             cluster: cluster.into(),
@@ -96,7 +95,7 @@ impl ClusterAudit {
     }
 
     /// Records an event of a client.
-    pub(crate) fn record(
+    pub fn record(
         &self,
         kind: AuditKind,
         client: SocketAddr,
@@ -114,12 +113,7 @@ impl ClusterAudit {
     }
 
     /// Records a request that changes the cluster.
-    pub(crate) fn request(
-        &self,
-        api: &'static str,
-        client: SocketAddr,
-        principal: Option<&Principal>,
-    ) {
+    pub fn request(&self, api: &'static str, client: SocketAddr, principal: Option<&Principal>) {
         let principal = principal.map(Principal::to_string);
         let details = AuditDetails {
             api: Some(api),

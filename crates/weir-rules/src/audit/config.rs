@@ -7,9 +7,9 @@ use weir_access::audit::{AuditConfig, AuditError};
 
 /// Table `audit`.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RawAudit {
+pub struct RawAudit {
     /// File, or stdout.
     path: PathBuf,
     /// Records that wait for the writer, by default 10,000.
@@ -23,7 +23,7 @@ pub(crate) struct RawAudit {
 
 /// Behaviour when the queue is full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OnFull {
     /// Records are dropped and counted.
@@ -35,14 +35,15 @@ pub(super) enum OnFull {
 
 /// Destination and queue of the audit log.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ProxyAuditConfig {
-    pub(crate) log: AuditConfig,
+pub struct ProxyAuditConfig {
+    /// Destination, queue and name.
+    pub log: AuditConfig,
     pub(super) on_full: OnFull,
 }
 
 impl RawAudit {
     /// Checks the table; a relative path starts at `dir`. Opens nothing.
-    pub(crate) fn check(self, dir: &Path) -> Result<ProxyAuditConfig, AuditError> {
+    pub fn check(self, dir: &Path) -> Result<ProxyAuditConfig, AuditError> {
         Ok(ProxyAuditConfig {
             log: AuditConfig::new(self.path, self.queue, self.name, dir)?,
             on_full: self.on_full,

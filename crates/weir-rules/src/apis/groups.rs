@@ -3,7 +3,7 @@
 use weir_identity::acl::{AclOperation, ResourceType};
 
 use super::data::{OFFSET_COMMIT, SAME_PARTITIONS};
-use crate::access::table::{
+use crate::table::{
     ApiAccess, GROUP_DENIED, ItemCheck, Mirror, NestedMirror, OperationBits, ShownItems,
     TOPIC_DENIED, WholeCheck,
 };
