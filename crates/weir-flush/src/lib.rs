@@ -1,9 +1,9 @@
 //! librdkafka's flush with a timeout.
 //!
-//! librdkafka sends lingering batches (`linger.ms`) only while its flush function runs. The binding
-//! calls this function without a timeout and waits elsewhere, so its flush does not reliably end
-//! the linger time. This crate contains the only unsafe code of the project; decision 0042 gives
-//! the reasons.
+//! librdkafka sends batches before their linger time (`linger.ms`) ends only while its flush
+//! function runs. The binding calls that function without a timeout and waits elsewhere, so its own
+//! flush does not reliably send them. This crate contains the only unsafe code of the project;
+//! decision 0042 gives the reasons.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Access rules: decisions equal those of a model without index and cache.
+//! Access rules: decisions, compared with a model without index and cache.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -38,11 +38,16 @@ fn rule() -> impl Strategy<Value = AclRule> {
     )
 }
 
-/// Returns `true` if the rule is about the request, as Kafka's StandardAuthorizer decides it.
-fn matches(rule: &AclRule, principals: &[Box<str>], address: IpAddr, asked: AclOperation) -> bool {
+/// Returns `true` if the rule applies to the request, as in Kafka's StandardAuthorizer.
+fn matches(
+    rule: &AclRule,
+    principals: &[Box<str>],
+    address: IpAddr,
+    requested: AclOperation,
+) -> bool {
     use AclOperation::*;
     let is_principal = &*rule.principal == "User:*" || principals.contains(&rule.principal);
-    let is_operation = match (rule.operation, asked) {
+    let is_operation = match (rule.operation, requested) {
         (All, _) => true,
         (Read | Write | Delete | Alter, Describe) => rule.effect == Effect::Allow,
         (AlterConfigs, DescribeConfigs) => rule.effect == Effect::Allow,
@@ -55,7 +60,7 @@ fn model(
     rules: &[AclRule],
     principals: &[Box<str>],
     address: IpAddr,
-    asked: AclOperation,
+    requested: AclOperation,
     (resource_type, name): (ResourceType, &str),
 ) -> bool {
     let of_resource =
@@ -63,7 +68,7 @@ fn model(
     let found: Vec<_> = rules
         .iter()
         .filter(of_resource)
-        .filter(|rule| matches(rule, principals, address, asked))
+        .filter(|rule| matches(rule, principals, address, requested))
         .collect();
     let denied = found.iter().any(|rule| rule.effect == Effect::Deny);
     !found.is_empty() && !denied
@@ -77,27 +82,27 @@ proptest! {
     #[test]
     fn decisions_equal_the_model(
         rules in prop::collection::vec(rule(), 0..12),
-        who in prop::sample::subsequence(&PRINCIPALS[..3], 1..3),
+        user in prop::sample::subsequence(&PRINCIPALS[..3], 1..3),
         address in prop::sample::select(&ADDRESSES[..]),
         operations in prop::collection::vec(prop::sample::select(&AclOperation::ALL[1..]), 1..6),
         names in prop::collection::vec("[ab]{0,4}", 1..6),
     ) {
-        let who = principals(&who);
+        let user = principals(&user);
         let address: IpAddr = address.parse().expect("an address");
         let set = Arc::new(AclSet::new(rules.clone(), []));
-        let subject = AclSubject::new(Arc::clone(&set), who.clone(), address);
+        let subject = AclSubject::new(Arc::clone(&set), user.clone(), address);
         let mut cache = DecisionCache::default();
         for resource_type in &ResourceType::ALL[..3] {
             for operation in &operations {
                 let mut all = HashSet::new();
                 for name in &names {
                     let resource = (*resource_type, name.as_str());
-                    let wanted = model(&rules, &who, address, *operation, resource);
+                    let wanted = model(&rules, &user, address, *operation, resource);
                     let decision = subject.decide(*operation, *resource_type, name);
                     prop_assert_eq!(decision.is_allowed(), wanted);
                     if let AclDecision::Allowed(rule) | AclDecision::Denied(rule) = decision {
                         prop_assert!(rule.names.contains(name));
-                        prop_assert!(matches(rule, &who, address, *operation));
+                        prop_assert!(matches(rule, &user, address, *operation));
                     }
                     for _ in 0..2 {
                         let cached = cache.allows(&subject, *operation, *resource_type, name);
@@ -165,8 +170,8 @@ fn any_topic_needs_a_name_that_is_not_denied() {
     for (rules, wanted) in cases {
         let set = AclSet::new(rules.to_vec(), []);
         let address = "10.0.0.1".parse().expect("an address");
-        let who = principals(&["User:a"]);
-        let decision = set.decide_any(&who, address, Write, ResourceType::Topic);
+        let user = principals(&["User:a"]);
+        let decision = set.decide_any(&user, address, Write, ResourceType::Topic);
         assert_eq!(decision.is_allowed(), wanted, "{rules:?}");
     }
 }
@@ -176,9 +181,15 @@ fn super_users_may_do_everything() {
     let rules = vec![deny("User:*", AclOperation::All, "*")];
     let set = AclSet::new(rules, ["User:root".into()]);
     let address = "10.0.0.1".parse().expect("an address");
-    let decide = |who: &str| {
-        let who = principals(&[who]);
-        set.decide(&who, address, AclOperation::Write, ResourceType::Topic, "t")
+    let decide = |user: &str| {
+        let user = principals(&[user]);
+        set.decide(
+            &user,
+            address,
+            AclOperation::Write,
+            ResourceType::Topic,
+            "t",
+        )
     };
     assert_eq!(decide("User:root"), AclDecision::SuperUser);
     assert!(!decide("User:other").is_allowed());

@@ -1,5 +1,5 @@
-//! Compacted topics as shared tables: one reader follows all records, a writer waits for each
-//! acknowledgement.
+//! Compacted topics as tables that several processes share: one reader receives all records, and a
+//! writer waits for each acknowledgement.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,16 +15,16 @@ use weir_security::KafkaSettings;
 use crate::peek::{PeekError, TopicReader, is_transient};
 use crate::produce::{Acks, DeliveryError, Producer, ProducerConfig, ProducerError, SendError};
 
-/// Time for the brokers to describe the topic before the next attempt.
+/// Timeout of a metadata request for the topic.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time between a failure and the next attempt.
+/// Delay between a failure and the next attempt.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Time between two checks whether reading should stop.
+/// Interval at which `is_stopped` is checked.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
-/// Records of a writer that wait for acknowledgements.
+/// Maximum number of unacknowledged records of a writer.
 const PENDING_MAX: usize = 1_000;
 
-/// News of a compacted topic.
+/// Event from a compacted topic.
 #[derive(Debug)]
 pub enum TableChange<'a> {
     /// A record. Without a value, its key is deleted.
@@ -34,11 +34,11 @@ pub enum TableChange<'a> {
         /// Value.
         value: Option<&'a [u8]>,
     },
-    /// All records that were there when reading began have been read.
+    /// All records that existed when reading started have been read.
     End,
-    /// Nothing new for a while.
+    /// No new record within the poll interval.
     Idle,
-    /// Reading failed. It begins again from the first record.
+    /// Reading failed and restarts at the first record.
     Failed(PeekError),
 }
 
@@ -48,14 +48,14 @@ pub fn follow_table(
     kafka: &KafkaSettings,
     topic: &str,
     is_stopped: &dyn Fn() -> bool,
-    take: &mut dyn FnMut(TableChange<'_>),
+    on_change: &mut dyn FnMut(TableChange<'_>),
 ) {
     while !is_stopped() {
         let opened = TopicReader::open(kafka, topic, METADATA_TIMEOUT);
-        if let Err(error) = opened.and_then(|reader| follow(&reader, is_stopped, take)) {
-            take(TableChange::Failed(error));
-            let again = Instant::now() + RETRY_INTERVAL;
-            while Instant::now() < again && !is_stopped() {
+        if let Err(error) = opened.and_then(|reader| follow(&reader, is_stopped, on_change)) {
+            on_change(TableChange::Failed(error));
+            let retry_at = Instant::now() + RETRY_INTERVAL;
+            while Instant::now() < retry_at && !is_stopped() {
                 std::thread::park_timeout(STOP_INTERVAL);
             }
         }
@@ -65,13 +65,13 @@ pub fn follow_table(
 fn follow(
     reader: &TopicReader<'_>,
     is_stopped: &dyn Fn() -> bool,
-    take: &mut dyn FnMut(TableChange<'_>),
+    on_change: &mut dyn FnMut(TableChange<'_>),
 ) -> Result<(), PeekError> {
     let consumer = reader.assign_all()?;
     let mut unread = reader.partitions().to_vec();
     while !is_stopped() {
         match consumer.poll(STOP_INTERVAL) {
-            Some(Ok(record)) => take(TableChange::Record {
+            Some(Ok(record)) => on_change(TableChange::Record {
                 key: record.key().unwrap_or_default(),
                 value: record.payload(),
             }),
@@ -79,19 +79,19 @@ fn follow(
                 let is_behind = !unread.is_empty();
                 unread.retain(|one| *one != partition);
                 if is_behind && unread.is_empty() {
-                    take(TableChange::End);
+                    on_change(TableChange::End);
                 }
             }
             // librdkafka connects again.
             Some(Err(error)) if is_transient(&error) => {}
             Some(Err(error)) => return Err(error.into()),
-            None => take(TableChange::Idle),
+            None => on_change(TableChange::Idle),
         }
     }
     Ok(())
 }
 
-/// Reason why a record of a table is not known to be written.
+/// Reason why a record was not confirmed as written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe variants and fields
 pub enum TableWriteError {
@@ -120,13 +120,14 @@ pub struct TableWriter {
 }
 
 impl TableWriter {
-    /// Creates a writer. Brokers have `timeout` to acknowledge a record.
+    /// Creates a writer. Brokers must acknowledge a record within `timeout`.
     pub fn new(kafka: KafkaSettings, client_id: &str, topic: &str, timeout: Duration) -> Self {
         let config = ProducerConfig {
             kafka: kafka.with_property("message.timeout.ms", timeout.as_millis()),
             client_id: client_id.to_owned(),
             acks: Acks::All,
-            // Such a producer never has to be replaced. A repeated record changes nothing.
+            // An idempotent producer can fail for good and would have to be replaced. A repeated
+            // record of a table changes nothing.
             idempotent: false,
             queue_max_messages: PENDING_MAX,
             ..ProducerConfig::default()
@@ -144,7 +145,7 @@ impl TableWriter {
     /// Writes a record, or deletes its key, and waits for the acknowledgement.
     ///
     /// # Errors
-    /// The record was not acknowledged. It may be stored all the same.
+    /// The record was not acknowledged. The broker may have stored it nevertheless.
     pub fn write(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), TableWriteError> {
         let producer = self.producer()?;
         let token = self.last_token.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +171,7 @@ impl TableWriter {
             &self.config,
             Box::new(move |report| {
                 if let Some(outcome) = lock(&waiting).remove(&report.token) {
-                    // The thread may have given up.
+                    // The waiting thread may have timed out.
                     let _ = outcome.try_send(report.result.map(|_| ()));
                 }
             }),

@@ -1,4 +1,4 @@
-//! Readiness check: asks a broker for the list of brokers.
+//! Readiness check: requests the list of brokers from a broker.
 //!
 //! Encodes Metadata version 1 itself and sends it over a plain socket, so that the lab needs no
 //! Kafka client. All releases from 3.9 on support this version.

@@ -43,7 +43,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn temporary_lab_is_removed_with_its_value() {
+fn temporary_lab_is_removed_by_down() {
     let (mut lab, lines) = up(&options());
     let dir = lab.dir().to_owned();
     let pid = lab.brokers()[0].pid;
@@ -149,7 +149,7 @@ fn killed_broker_is_detected_and_cleaned_up() {
     assert!(!report.data_removed);
     drop(third);
 
-    // The next start uses the kept data; another number of brokers is rejected.
+    // The next start uses the stored data; another number of brokers is rejected.
     assert_eq!(weir_lab::status(dir).unwrap().state, "stopped");
     let other = LabOptions {
         brokers: 2,

@@ -1,4 +1,4 @@
-//! Compiled expressions: expressions bound to the evaluators of a connection.
+//! Selectors: extraction expressions compiled for the evaluators of a connection.
 
 use std::sync::Arc;
 
@@ -35,9 +35,9 @@ pub(crate) enum Selector {
     Timestamp,
     Partition,
     Offset,
-    /// Command in auto command mode.
+    /// Command of auto command mode: ADD, or DELETE for a tombstone.
     Command {
-        /// A value without bytes is a tombstone.
+        /// `true` if a value without bytes is a tombstone, too.
         is_null_if_empty: bool,
     },
 }
@@ -109,7 +109,8 @@ impl Compiler {
             ));
         }
         let scalar = |selector| {
-            // Indexes directly after KEY and VALUE are accepted and have no effect on scalars.
+            // As in the connector, an index directly after KEY or VALUE is accepted and has no
+            // effect on scalars.
             if expression.has_path() {
                 Err(ExpressionError::ScalarPath(expression.text().to_owned()))
             } else {
@@ -148,7 +149,7 @@ pub(crate) fn is_tombstone(record: &RecordView<'_>, is_null_if_empty: bool) -> b
 }
 
 impl Selector {
-    /// Returns the node of a document that has to be wanted before [`Self::append`] is called.
+    /// Returns the document node to request from the reader before [`Self::append`] is called.
     pub(crate) fn document_node(&self) -> Option<(RecordPart, NodeId)> {
         match self {
             Self::Document(part, node) => Some((*part, *node)),
@@ -158,7 +159,7 @@ impl Selector {
 
     /// Appends the selected value to `out`. After an error, `out` may contain a part of it.
     ///
-    /// With `complex`, several values are written as one text; otherwise they are an error.
+    /// With `complex`, objects and arrays are written as text; otherwise they are an error.
     pub(crate) fn append(
         &self,
         record: &RecordView<'_>,

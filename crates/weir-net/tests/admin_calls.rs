@@ -52,9 +52,9 @@ impl AdminPages for Pages {
     }
 }
 
-struct NoFigures;
+struct NoMetrics;
 
-impl DashboardSource for NoFigures {
+impl DashboardSource for NoMetrics {
     fn read(&mut self, _values: &mut Vec<f64>) {}
 
     fn facts(&self) -> serde_json::Map<String, serde_json::Value> {
@@ -84,7 +84,7 @@ fn admin(token: Option<&str>, pages: Pages) -> AdminServer {
         config,
         vitals: watchdog.vitals(),
         registry: Registry::default(),
-        dashboard: Dashboard::new(layout, NoFigures),
+        dashboard: Dashboard::new(layout, NoMetrics),
         certificates: Vec::new(),
         draining: Arc::default(),
     };
@@ -141,7 +141,7 @@ fn calls_need_their_own_token() {
         assert!(begin.elapsed() >= Duration::from_millis(900), "no delay");
     }
     assert_eq!(denied.load(Ordering::Relaxed), 4);
-    // The other way round.
+    // The token of session administration does not open the metrics.
     assert!(call(address, "GET /metrics", TOKEN, "").starts_with("HTTP/1.1 401 "));
     assert!(call(address, "GET /metrics", "metrics", "").starts_with("HTTP/1.1 200 "));
     stop(server);
@@ -184,11 +184,11 @@ fn lines_are_streamed_until_either_end_closes() {
         read_until(line);
     }
     drop(reader);
-    // The thread of the stream ends after its client, and its end of the channel with it.
+    // The stream's thread ends after its client and drops its receiver.
     let deadline = Instant::now() + TEST_TIMEOUT;
     let next = || lines.send_timeout("more".to_owned(), Duration::from_millis(50));
-    let pages_alone = || next().is_err();
-    while !pages_alone() {
+    let has_ended = || next().is_err();
+    while !has_ended() {
         assert!(Instant::now() < deadline, "the stream has not ended");
     }
     stop(server);

@@ -46,10 +46,10 @@ pub struct AbortedTransaction {
     pub first_offset: i64,
 }
 
-/// Encoded list whose lengths were checked.
+/// Encoded list of aborted transactions whose length was checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AbortedList<'a> {
-    left: &'a [u8],
+    encoded: &'a [u8],
     count: usize,
     is_flexible: bool,
 }
@@ -58,13 +58,13 @@ impl<'a> AbortedList<'a> {
     fn read(fields: &mut Fields<'a>) -> Result<Self, WireError> {
         let what = "aborted transactions";
         let count = fields.count(16, what)?;
-        let left = fields.reader.rest();
+        let encoded = fields.reader.rest();
         for _ in 0..count {
             fields.reader.bytes(16, what)?;
             fields.tags()?;
         }
         Ok(Self {
-            left,
+            encoded,
             count,
             is_flexible: fields.is_flexible,
         })
@@ -77,14 +77,14 @@ impl Iterator for AbortedList<'_> {
     fn next(&mut self) -> Option<AbortedTransaction> {
         self.count = self.count.checked_sub(1)?;
         let mut fields = Fields {
-            reader: WireReader::new(self.left),
+            reader: WireReader::new(self.encoded),
             is_flexible: self.is_flexible,
         };
-        // Nothing of it fails, because `read` did not.
+        // These reads cannot fail, because `AbortedList::read` has done them once.
         let producer_id = fields.reader.i64("producer id").ok()?;
         let first_offset = fields.reader.i64("first offset").ok()?;
         fields.tags().ok()?;
-        self.left = fields.reader.rest();
+        self.encoded = fields.reader.rest();
         Some(AbortedTransaction {
             producer_id,
             first_offset,
@@ -92,18 +92,18 @@ impl Iterator for AbortedList<'_> {
     }
 }
 
-/// Fields of a response, except its partitions.
+/// Top-level fields of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FetchHead {
-    /// Time for which the broker accepts no request, in milliseconds.
+    /// Milliseconds for which the broker throttles the client.
     pub throttle_ms: i32,
     /// Kafka error code, 0 for none.
     pub error: i16,
-    /// 0 for none.
+    /// Id of the fetch session, 0 for none.
     pub session_id: i32,
 }
 
-/// Returns the body of a response frame of `version`, whose correlation id is compared.
+/// Returns the body of a response frame of `version`. Fails if the correlation id differs.
 pub fn body_of(frame: &[u8], version: i16, correlation_id: i32) -> Result<&[u8], WireError> {
     let mut fields = Fields::new(frame, version);
     let found = fields.reader.i32("correlation id")?;
@@ -139,7 +139,7 @@ pub fn read<'a, E: From<WireError>>(
     Ok(head)
 }
 
-/// Fields that differ between versions with names and with ids, which are flexible.
+/// Reader of the fields whose encoding depends on the version. Those with topic ids are flexible.
 struct Fields<'a> {
     reader: WireReader<'a>,
     is_flexible: bool,
@@ -206,7 +206,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// First version with compact encodings; this client uses 13 and later ones of them.
+/// First version with compact encodings. Of these, only 13 and later are used.
 const FLEXIBLE_VERSION: i16 = 12;
 
 #[cfg(test)]

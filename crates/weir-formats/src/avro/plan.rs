@@ -1,4 +1,4 @@
-//! Skip plans: what to do with the bytes of a record to find the wanted values.
+//! Skip plans: instructions for finding the wanted values in the bytes of a record.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct Plan {
     pub(super) branches: Vec<ProgramId>,
     pub(super) arrays: Vec<ArrayPlan>,
     pub(super) maps: Vec<MapPlan>,
-    /// The plan is incomplete because it would be too large.
+    /// `true` if the plan is incomplete because it would be too large.
     pub(super) is_too_large: bool,
 }
 
@@ -34,16 +34,16 @@ pub(super) enum Action {
     SkipVarints(u32),
     /// Skips a number of texts or byte strings.
     SkipTexts(u32),
-    /// Skips a union of the type. Null is its branch with the index of the `bool`, and the other
-    /// one is of the kind.
+    /// Skips a union of null and one other type. The `bool` is the index of the null branch, the
+    /// kind that of the other branch.
     SkipNullable(TypeId, bool, QuickKind),
-    /// Skips an array of the type, whose items are integers.
+    /// Skips an array of this type; its items are integers.
     SkipVarintsArray(TypeId),
     /// Skips a value by its type.
     SkipValue(TypeId),
-    /// Records a value without parts, and moves behind it.
+    /// Stores the position of a scalar and skips it.
     TakeScalar(NodeId, TypeKind),
-    /// Records the position of a record, array or map, and stays there.
+    /// Stores the position of a record, array or map without skipping it.
     TakeComplex(NodeId, TypeId),
     /// Reads the branch of a union and runs its program, one of a range of [`Plan::branches`].
     EnterUnion(Span),
@@ -51,7 +51,7 @@ pub(super) enum Action {
     EnterArray(u32),
     /// Runs the plan of a map.
     EnterMap(u32),
-    /// Reports too many levels.
+    /// Fails because types are nested too deeply.
     TooDeep,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct ArrayPlan {
     pub(super) item: TypeId,
     /// Programs by index, in ascending order.
     pub(super) elements: Vec<(u64, ProgramId)>,
-    /// Something is wanted after the array.
+    /// `true` if a wanted value follows the array, so it must be read to its end.
     pub(super) to_end: bool,
 }
 
@@ -69,9 +69,9 @@ pub(super) struct ArrayPlan {
 #[derive(Debug)]
 pub(super) struct MapPlan {
     pub(super) value: TypeId,
-    /// Ordered by length of the key, then by its bytes.
+    /// Sorted by length of the key, then by its bytes, for a binary search.
     pub(super) entries: Vec<MapEntry>,
-    /// Something is wanted after the map.
+    /// `true` if a wanted value follows the map, so it must be read to its end.
     pub(super) to_end: bool,
 }
 

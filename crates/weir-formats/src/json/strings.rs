@@ -2,31 +2,32 @@
 
 use super::block::{BLOCK_BYTES, positions, prefix_xor};
 
-/// Number of bytes after which a run is looked for again where there was none.
-const AGAIN_BYTES: usize = 256;
+/// Number of bytes after the end of a search during which no run is searched. A failed search costs
+/// as much as reading a block, so it must be rare.
+const RETRY_BYTES: usize = 256;
 
 /// Runs of strings in a document whose strings are valid if they have no escapes.
 #[derive(Default)]
 pub(super) struct StringRuns {
-    /// Position before which no run is looked for.
-    again: usize,
+    /// Position before which no run is searched.
+    retry_at: usize,
 }
 
 impl StringRuns {
-    /// Returns the position after the last comma of the run of elements, or members with strings as
-    /// values, that starts at `at`; `at` itself if there is no run.
+    /// Returns the position after the last comma of the run that starts at `at`; `at` itself if
+    /// there is no run. A run consists of elements or members that are strings.
     ///
     /// The strings of a run have no escapes, and there is no white space between them.
     #[inline]
     pub(super) fn skip(&mut self, bytes: &[u8], at: usize, in_object: bool) -> usize {
-        if at < self.again {
+        if at < self.retry_at {
             return at;
         }
         let end = match in_object {
             true => run::<true>(bytes, at),
             false => run::<false>(bytes, at),
         };
-        self.again = end + AGAIN_BYTES;
+        self.retry_at = end + RETRY_BYTES;
         end
     }
 }
@@ -70,8 +71,8 @@ fn block_run<const IN_OBJECT: bool>(block: &[u8; BLOCK_BYTES]) -> usize {
     let run = u64::MAX >> (63 - last);
     let escapes = positions(block, b'\\');
     let alternate = colons == separators & after_name;
-    // Each closing quote is followed by a separator, and nothing else is outside the strings: so
-    // what follows a separator is a string.
+    // Each closing quote is followed by a separator, and nothing else is outside the strings. So a
+    // string follows each separator.
     match (outside ^ separators | ends << 1 ^ separators | escapes) & run {
         0 if alternate || colons & run == separators & after_name & run => last as usize + 1,
         _ => 0,
@@ -108,7 +109,7 @@ mod tests {
     }
 
     proptest! {
-        /// A run ends at a comma that the naive reader passes, and long runs are found.
+        /// Each run ends at a comma that the naive reader finds too, and long runs are found.
         #[test]
         fn runs_match_strings_read_one_by_one(
             start in 0_usize..40,
@@ -124,14 +125,14 @@ mod tests {
             prop_assert!(found <= longest, "{found} of {longest} in {text}");
             prop_assert!(found == 0 || text.as_bytes()[found - 1] == b',');
             prop_assert!(found + BLOCK_BYTES > (start * one.len()).min(longest));
-            // Any position must be one at which the naive reader ends an element.
+            // The naive reader must also end an element at this position.
             let rest = naive(&text[found..], in_object);
             prop_assert_eq!(found + rest, longest);
         }
     }
 
     #[test]
-    fn no_run_is_looked_for_directly_after_another() {
+    fn search_pauses_after_a_run() {
         let text = format!(r#"{}1,{}"#, r#""abc","#.repeat(40), r#""abc","#.repeat(200));
         let mut runs = StringRuns::default();
         let end = runs.skip(text.as_bytes(), 0, false);

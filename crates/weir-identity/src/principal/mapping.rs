@@ -1,12 +1,12 @@
-//! Rules from the subject of a certificate to the name of a principal, in the form of Kafka's
+//! Rules that map the subject of a certificate to the name of a principal, in the format of Kafka's
 //! `ssl.principal.mapping.rules`.
 
 use regex::{Captures, Regex, RegexBuilder};
 use thiserror::Error;
 
-/// Bytes of one compiled pattern.
+/// Maximum size of a compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Rules of one list.
+/// Maximum number of rules.
 const RULES_MAX: usize = 100;
 
 /// Rules in their order; the first one that matches the whole subject decides.
@@ -26,7 +26,7 @@ enum Rule {
     },
 }
 
-/// Part of a replacement.
+/// Part of a replacement: text, or the number of a group of the pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ReplacementPart {
     Text(String),
@@ -40,7 +40,7 @@ enum LetterCase {
     Upper,
 }
 
-/// Rules that cannot be used.
+/// Error in a list of rules.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe variants and fields
 pub enum MappingError {

@@ -100,7 +100,7 @@ pub fn rule_findings(
     sources: ClaimSources,
 ) -> Vec<RuleFinding> {
     let mut findings = Vec::new();
-    for (place, rule) in rules.iter().enumerate() {
+    for (index, rule) in rules.iter().enumerate() {
         check_connections(rule, connections, &mut findings);
         let named = |one: &&ConnectionFacts| {
             let own = rule.connections.as_ref();
@@ -126,7 +126,7 @@ pub fn rule_findings(
             (RuleEffect::Deny, RuleEffect::Allow) => covers(by, rule),
             // What is denied is denied, whatever an earlier rule allows.
             (RuleEffect::Allow, RuleEffect::Deny) => false,
-            _ => *other < place && covers(by, rule),
+            _ => *other < index && covers(by, rule),
         });
         findings.extend(by.map(|(_, by)| RuleFinding::Shadowed {
             rule: rule.name.clone(),

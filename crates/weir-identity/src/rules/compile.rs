@@ -1,4 +1,4 @@
-//! Rules, compiled, and their evaluation.
+//! Compiled item rules and their evaluation.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use weir_mapping::CanonicalItem;
 use super::decision::{Allowance, Denial, ItemAccess, SubscriptionDenial};
 use super::grants::{GrantTable, Grants};
 use super::index::{ClaimSlot, RuleIndex};
-use super::record_class::{RecordClass, place_of as filter_place};
+use super::record_class::{RecordClass, index_of as filter_index_of};
 use crate::claims::{ClaimPath, Claims, TooManyValues};
 use crate::config::{ItemRule, RuleEffect, is_nameable};
 use crate::modes::ItemModes;
 
-/// The rules of a configuration, compiled. Without any rule, everything is allowed and the
-/// gateway does not ask.
+/// The compiled rules of a configuration. Without rules everything is allowed, and the gateway
+/// evaluates nothing.
 #[derive(Debug)]
 pub struct ItemRules {
     rules: Vec<CompiledRule>,
@@ -29,14 +29,14 @@ pub struct ItemRules {
 #[derive(Debug)]
 struct CompiledRule {
     rule: ItemRule,
-    /// Numbers of its connections, sorted; `None` for all.
+    /// Sorted indexes of the connections to which the rule applies; `None` for all.
     connections: Option<Box<[usize]>>,
-    /// Slot of the claim that selects records, and position of the expression.
+    /// Slot of the claim that selects records, and index of the expression.
     filter: Option<(ClaimSlot, u16)>,
-    /// Modes: those of the rule in which its `where` is possible.
+    /// Modes of the rule, without those in which its `where` is impossible.
     modes: ItemModes,
-    /// Conditions, as positions in `condition_paths`.
-    condition_places: Box<[usize]>,
+    /// Indexes of the conditions' claims in `condition_paths`.
+    condition_indexes: Box<[usize]>,
 }
 
 impl ItemRules {
@@ -47,14 +47,14 @@ impl ItemRules {
         let mut condition_paths = Vec::new();
         let (mut compiled, mut selections) = (Vec::new(), Vec::new());
         for (number, rule) in (0..).zip(rules) {
-            let mut slot = |path: &ClaimPath| place_of(&mut slots, path) as ClaimSlot;
+            let mut slot = |path: &ClaimPath| index_of(&mut slots, path) as ClaimSlot;
             for pattern in &rule.items {
                 index.add(number, pattern, &mut slot);
             }
             let filter = rule.filter.as_ref().map(|filter| {
-                let place = filter_place(&mut selections, &filter.expression);
-                // There are fewer rules than numbers.
-                (slot(&filter.claim), place as u16)
+                let index = filter_index_of(&mut selections, &filter.expression);
+                // There are at most as many expressions as rules, and rules have 16-bit indexes.
+                (slot(&filter.claim), index as u16)
             });
             let numbers = rule.connections.as_ref().map(|names| {
                 let all = connections.iter().enumerate();
@@ -62,11 +62,11 @@ impl ItemRules {
                 own.map(|(number, _)| number).collect()
             });
             let conditions = rule.conditions.iter();
-            let places = conditions.map(|one| place_of(&mut condition_paths, &one.path));
+            let indexes = conditions.map(|one| index_of(&mut condition_paths, &one.path));
             compiled.push(CompiledRule {
                 connections: numbers,
                 filter,
-                condition_places: places.collect(),
+                condition_indexes: indexes.collect(),
                 modes: rule.usable_modes(),
                 rule,
             });
@@ -119,9 +119,9 @@ impl ItemRules {
             .map(|path| claims.texts(path))
             .collect::<Result<_, _>>()?;
         let is_met = |rule: &CompiledRule| {
-            let mut conditions = rule.rule.conditions.iter().zip(&rule.condition_places);
-            conditions.all(|(condition, place)| {
-                texts[*place]
+            let mut conditions = rule.rule.conditions.iter().zip(&rule.condition_indexes);
+            conditions.all(|(condition, index)| {
+                texts[*index]
                     .iter()
                     .any(|text| condition.values.contains(&**text))
             })
@@ -150,7 +150,7 @@ impl ItemRules {
             })
             .collect();
         let grants = table.grants(rules.collect(), &slots);
-        // Claims of 64 KiB are as good as too many.
+        // Values of more than 65,535 bytes are rejected like too many values.
         grants.ok_or_else(|| {
             let longest = (0..self.slots.len()).max_by_key(|slot| slots[*slot].len());
             let longest = longest.unwrap_or_default();
@@ -161,7 +161,7 @@ impl ItemRules {
         })
     }
 
-    /// Decides about one item. `item` is the name that will be subscribed, not the client's text.
+    /// Decides about one item. `item` is the canonical name, not the client's text.
     pub fn decide(
         &self,
         grants: &Grants,
@@ -170,22 +170,22 @@ impl ItemRules {
     ) -> Result<Allowance, Denial> {
         let mut best: Option<usize> = None;
         let mut denied_by: Option<usize> = None;
-        // How far the rules that do not cover the request come.
+        // The denial of the rule that comes closest to allowing the request.
         let mut nearest = Denial::Item { rule: None };
         let has_value = |slot, value: &str| grants.has_value(slot, value);
         self.index.visit(item, has_value, |number| {
-            let place = usize::from(number);
-            let one = &self.rules[place];
+            let index = usize::from(number);
+            let one = &self.rules[index];
             if !grants.has_rule(number) || !one.applies_to(access.connection) {
                 return;
             }
             if one.rule.effect == RuleEffect::Deny {
                 if one.denies(access) {
-                    denied_by = Some(denied_by.map_or(place, |other| other.min(place)));
+                    denied_by = Some(denied_by.map_or(index, |other| other.min(index)));
                 }
                 return;
             }
-            // A client without a value sees no record, so the rule is not for it.
+            // Without a value of the claim, the client would see no record.
             if one
                 .filter
                 .is_some_and(|(slot, _)| grants.values(slot).len() == 0)
@@ -199,19 +199,19 @@ impl ItemRules {
             } else if !one.has_fields(access.fields) {
                 nearest = Denial::Field;
             } else {
-                best = Some(best.map_or(place, |other| other.min(place)));
+                best = Some(best.map_or(index, |other| other.min(index)));
             }
         });
         if denied_by.is_some() {
             return Err(Denial::Item { rule: denied_by });
         }
-        let place = best.ok_or(nearest)?;
-        let one = &self.rules[place];
+        let index = best.ok_or(nearest)?;
+        let one = &self.rules[index];
         if access.unfiltered && one.rule.frequency_max.is_some() {
-            return Err(Denial::Unfiltered { rule: place });
+            return Err(Denial::Unfiltered { rule: index });
         }
         Ok(Allowance {
-            rule: place,
+            rule: index,
             frequency_max: one.rule.frequency_max,
             snapshot: one.rule.snapshot,
             records: one.filter.map(|(slot, filter)| {
@@ -221,7 +221,7 @@ impl ItemRules {
         })
     }
 
-    /// Decides about all items of a subscription: one that is not allowed rejects it.
+    /// Decides about all items of a subscription. One denied item rejects the subscription.
     pub fn decide_all(
         &self,
         grants: &Grants,
@@ -255,10 +255,10 @@ impl CompiledRule {
     }
 }
 
-/// Returns the place of a path, which is added if it is new.
-fn place_of(paths: &mut Vec<ClaimPath>, path: &ClaimPath) -> usize {
-    let place = paths.iter().position(|one| one == path);
-    place.unwrap_or_else(|| {
+/// Returns the index of a path; adds it if it is new.
+fn index_of(paths: &mut Vec<ClaimPath>, path: &ClaimPath) -> usize {
+    let index = paths.iter().position(|one| one == path);
+    index.unwrap_or_else(|| {
         paths.push(path.clone());
         paths.len() - 1
     })

@@ -47,9 +47,9 @@ pub fn explain_rules(
     };
     let connection = connections.get(access.connection).copied();
     let mut reasons = Vec::with_capacity(rules.len());
-    for (place, rule) in rules.iter().enumerate() {
+    for (index, rule) in rules.iter().enumerate() {
         let obstacle = obstacle(rule, connection.unwrap_or_default(), claims, item, access)?;
-        let applies = used == Some(place);
+        let applies = used == Some(index);
         reasons.push(RuleReason {
             rule: rule.name.clone(),
             applies,

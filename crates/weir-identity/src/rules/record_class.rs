@@ -64,10 +64,10 @@ impl RecordSelection {
         let mut found = Vec::new();
         for rule in rules {
             let Some(filter) = &rule.filter else { continue };
-            let place = place_of(&mut found, &filter.expression);
+            let index = index_of(&mut found, &filter.expression);
             let named = rule.connections.as_ref();
             if named.is_none_or(|names| names.iter().any(|name| **name == *connection)) {
-                rule.items.iter().for_each(|one| found[place].add(one));
+                rule.items.iter().for_each(|one| found[index].add(one));
             }
         }
         found
@@ -96,10 +96,10 @@ impl RecordSelection {
     }
 }
 
-/// Returns the place of an expression, which is added if it is new.
-pub(super) fn place_of(found: &mut Vec<RecordSelection>, expression: &Expression) -> usize {
-    let place = found.iter().position(|one| one.expression == *expression);
-    place.unwrap_or_else(|| {
+/// Returns the index of an expression; adds it if it is new.
+pub(super) fn index_of(found: &mut Vec<RecordSelection>, expression: &Expression) -> usize {
+    let index = found.iter().position(|one| one.expression == *expression);
+    index.unwrap_or_else(|| {
         found.push(RecordSelection {
             expression: expression.clone(),
             prefixes: Some(BTreeSet::new()),

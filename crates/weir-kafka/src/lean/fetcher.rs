@@ -43,6 +43,7 @@ async fn run<S: LeanSink>(shared: Rc<LeanState<S>>, consumer: usize, broker: i32
     shared.release_fetcher(consumer, broker);
 }
 
+/// Fetches over one connection until no partition is left or an error occurs.
 async fn serve<S: LeanSink>(
     shared: &LeanState<S>,
     consumer: usize,
@@ -72,6 +73,7 @@ fn led_partitions<S: LeanSink>(shared: &LeanState<S>, consumer: usize, broker: i
     partitions
 }
 
+/// Connection of a consumer to the leader of some of its partitions.
 struct LeaderFetcher<'a, S> {
     shared: &'a LeanState<S>,
     consumer: usize,
@@ -79,7 +81,7 @@ struct LeaderFetcher<'a, S> {
     connection: BrokerConnection,
     max_wait: Duration,
     partitions: Vec<i32>,
-    /// Versions of the metadata and of the assignment that `partitions` are for.
+    /// Versions of the metadata and of the assignment from which `partitions` was computed.
     versions: Option<(u64, u64)>,
 }
 
@@ -109,7 +111,8 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
         })
     }
 
-    /// Returns `false` if there is no partition left to read.
+    /// Updates the partitions after a change of metadata or assignment. Returns `false` if none is
+    /// left.
     fn update_partitions(&mut self) -> bool {
         let (shared, consumer) = (self.shared, self.consumer);
         let now = Some((shared.cluster.version(), shared.assignment(consumer)));
@@ -138,6 +141,7 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
         Ok(())
     }
 
+    /// Returns the offset of each partition at a timestamp or special value of ListOffsets.
     async fn offsets(
         &mut self,
         partitions: &[i32],
@@ -167,6 +171,7 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
         response.into_iter().map(offset).collect()
     }
 
+    /// Sends one fetch and delivers its records.
     async fn fetch(&mut self) -> Result<(), LeanError> {
         let (shared, consumer) = (self.shared, self.consumer);
         let config = &shared.config;
@@ -219,8 +224,8 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
         }
     }
 
-    /// Replaces positions that are out of range: by the oldest offset if retention removed the
-    /// records, else by the end of the partition.
+    /// Replaces positions that are out of range: by the oldest offset if it is higher, because
+    /// retention has removed the records, else by the end of the partition.
     async fn reset(&mut self, partitions: &[i32]) -> Result<(), LeanError> {
         let (shared, topic) = (self.shared, &self.shared.config.topic);
         let (first, end) = (list_offsets::EARLIEST, list_offsets::LATEST);

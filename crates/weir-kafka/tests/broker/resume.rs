@@ -23,7 +23,7 @@ fn source(
     broker: &TestBroker,
     topic: &str,
     from: StartFrom,
-    hold: PauseScope,
+    pause: PauseScope,
     group: &str,
 ) -> KafkaIngest {
     let config = IngestConfig {
@@ -32,7 +32,7 @@ fn source(
         group_id: (!group.is_empty()).then(|| group.to_owned()),
         topics: vec![topic.to_owned()],
         from,
-        pause: hold,
+        pause,
         reader: broker.reader,
         ..IngestConfig::default()
     };
@@ -78,7 +78,7 @@ fn texts(records: &[LentRecord<'_>]) -> Vec<String> {
 
 fn paused_records_are_delivered_once_in_order(reader: ReaderKind) {
     let broker = broker().read_with(reader);
-    let topic = broker.topic("held", 1);
+    let topic = broker.topic("paused", 1);
     let sent = numbered("v", 40);
     let sender = broker.producer();
     let mut source = source(&broker, &topic, StartFrom::Latest, PauseScope::Nothing, "");
@@ -132,7 +132,7 @@ fn lent_records_are_readable_on_other_threads(reader: ReaderKind) {
 
 fn group_resumes_at_stored_offsets(reader: ReaderKind) {
     let broker = broker().read_with(reader);
-    for (from, fresh) in [
+    for (from, expected) in [
         (StartFrom::Latest, &["c", "d"][..]),
         (StartFrom::Earliest, &["a", "b", "c", "d"]),
     ] {
@@ -144,7 +144,7 @@ fn group_resumes_at_stored_offsets(reader: ReaderKind) {
         let mut first = source(&broker, &topic, from, PauseScope::Stored, &group);
         let mut reader = first.reader();
         sender.store(&topic, 0, &text(&["c", "d"]));
-        assert_eq!(texts(&lent(&mut reader, fresh.len())), fresh);
+        assert_eq!(texts(&lent(&mut reader, expected.len())), expected);
         let mut positions = reader.positions();
         positions.set(&topic, 0, 3);
         reader.commit(&positions).expect("sent");

@@ -1,4 +1,4 @@
-//! The SDKs for remote adapters in JavaScript, Python and Java.
+//! Lightstreamer's SDKs for remote adapters in JavaScript, Python and Java.
 
 use std::sync::atomic::AtomicBool;
 

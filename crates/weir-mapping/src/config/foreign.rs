@@ -1,9 +1,9 @@
-//! Recognizes other kinds of configuration files that are mistaken for an `adapters.xml`.
+//! Recognizes files of other kinds that were given as `adapters.xml`.
 
 use crate::error::Problem;
 
-/// Keys that only configurations of the connector's Kafka Connect variant have.
-const KAFKA_CONNECT: &[&str] = &[
+/// Keys that occur only in configurations of the connector's Kafka Connect variant.
+const KAFKA_CONNECT_KEYS: &[&str] = &[
     "connector.class",
     "lightstreamer.server.proxy_adapter.address",
     "item.templates",
@@ -13,7 +13,8 @@ const KAFKA_CONNECT: &[&str] = &[
     "record.mapping",
 ];
 
-/// Returns the kind of a file that is not XML, and the line that identifies it.
+/// Returns the problem of a file that is TOML or a Kafka Connect configuration, with the number of
+/// the line that identifies it.
 pub(super) fn recognize(text: &str) -> Option<(u32, Problem)> {
     if text
         .trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n'])
@@ -30,7 +31,7 @@ pub(super) fn recognize(text: &str) -> Option<(u32, Problem)> {
             }
             continue;
         };
-        if KAFKA_CONNECT.contains(&key) {
+        if KAFKA_CONNECT_KEYS.contains(&key) {
             let problem = format!(
                 "this is a configuration of the Kafka Connect sink (it has [{key}]), not \
                  adapters.xml; weir gateway does not run inside Kafka Connect: write an \

@@ -1,4 +1,4 @@
-//! Mode COMMAND according to the connector's parameters.
+//! The two command modes that the connector's parameters select.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ fn values(mapping: &Mapping, key: Option<&str>, value: Option<&str>) -> Vec<Opti
     values.iter().map(text).collect()
 }
 
-fn some<const N: usize>(texts: [&str; N]) -> Vec<Option<String>> {
+fn present<const N: usize>(texts: [&str; N]) -> Vec<Option<String>> {
     texts.map(|text| Some(text.to_owned())).to_vec()
 }
 
@@ -61,8 +61,11 @@ fn auto_command_mode_adds_and_deletes_rows() {
     assert_eq!(mapping.command_mode(), CommandMode::Auto);
     assert_eq!(mapping.command_fields(), Some((0, 2)));
     let price = Some(r#"{"price":7}"#);
-    assert_eq!(values(&mapping, Some("k"), price), some(["k", "7", "ADD"]));
-    let deleted = some(["k", "(skipped)", "DELETE"]);
+    assert_eq!(
+        values(&mapping, Some("k"), price),
+        present(["k", "7", "ADD"])
+    );
+    let deleted = present(["k", "(skipped)", "DELETE"]);
     assert_eq!(values(&mapping, Some("k"), None), deleted);
     assert_eq!(
         values(&mapping, Some("k"), Some("")),
@@ -82,7 +85,7 @@ fn auto_command_mode_overrides_mapped_command() {
     );
     assert_eq!(mapping.command_fields(), Some((1, 0)));
     let value = Some(r#"{"command":"DELETE"}"#);
-    assert_eq!(values(&mapping, Some("k"), value), some(["ADD", "k"]));
+    assert_eq!(values(&mapping, Some("k"), value), present(["ADD", "k"]));
 }
 
 #[test]
@@ -93,7 +96,7 @@ fn evaluated_commands_are_unchanged() {
     let value = Some(r#"{"command":"EOS"}"#);
     assert_eq!(
         values(&mapping, Some("snapshot"), value),
-        some(["snapshot", "EOS"])
+        present(["snapshot", "EOS"])
     );
 }
 
@@ -112,7 +115,7 @@ fn command_modes_need_their_fields() {
             "needs exactly one consumer thread",
         ),
     ] {
-        let error = parse(parameters).expect_err("something is missing");
+        let error = parse(parameters).expect_err("invalid parameters");
         assert!(error.contains(expected), "{error}");
     }
     assert!(

@@ -25,13 +25,13 @@ use crate::timer::TimerWheel;
 use crate::watchdog::{Activity, Heartbeat};
 
 const WAKER: Token = Token(usize::MAX);
-/// Events that one poll returns at most.
+/// Maximum number of events that one poll returns.
 const EVENTS_PER_POLL: usize = 1024;
 /// Pause in milliseconds before accepting again when file descriptors are exhausted.
 const ACCEPT_RETRY_MS: u64 = 100;
 
-/// Work of an event loop. An iteration calls [`Self::begin`], then handles events of connections,
-/// accepts, handles posted events and timers, and calls [`Self::end`].
+/// Handler of the events of an event loop. An iteration calls [`Self::begin`], handles events of
+/// connections, accepts, handles posted events and timers, and calls [`Self::end`].
 pub trait LoopHandler: Sized {
     /// Event that other threads post.
     type Posted;
@@ -54,7 +54,7 @@ pub trait LoopHandler: Sized {
     fn on_event(&mut self, token: usize, event: &Event);
     /// Called for a new connection.
     fn on_accept(&mut self, socket: TcpStream, peer: SocketAddr, listener: Self::Listener);
-    /// Called when accepting failed and is paused for a moment.
+    /// Called when accepting failed and is paused for `ACCEPT_RETRY_MS`.
     fn on_accept_paused(&mut self);
     /// Called for a posted event.
     fn on_posted(&mut self, posted: Self::Posted);
@@ -69,19 +69,22 @@ pub trait LoopHandler: Sized {
 pub struct LoopCore<T, L> {
     /// Listening sockets.
     pub listeners: Listeners<L>,
-    /// Progress record.
+    /// Progress of the loop, which the watchdog checks.
     pub heartbeat: Arc<Heartbeat>,
     registry: Registry,
-    timers: TimerWheel<KitTimer<T>>,
+    timers: TimerWheel<LoopTimer<T>>,
     now_ms: u64,
     descriptor_ceiling: RawFd,
     running: bool,
 }
 
+/// Purpose of a timer.
 #[derive(Debug)]
-enum KitTimer<T> {
+enum LoopTimer<T> {
+    /// Resumes accepting.
     Accept,
-    Own(T),
+    /// Belongs to the handler.
+    Handler(T),
 }
 
 impl<T, L> LoopCore<T, L> {
@@ -93,7 +96,7 @@ impl<T, L> LoopCore<T, L> {
     /// Sets a timer that expires at `at_ms` or up to one tick later. It cannot be cancelled: the
     /// handler checks on expiry if it still applies.
     pub fn set_timer(&mut self, at_ms: u64, timer: T) {
-        self.timers.set(at_ms, KitTimer::Own(timer));
+        self.timers.set(at_ms, LoopTimer::Handler(timer));
     }
 
     /// Registers a socket for both directions, edge-triggered.
@@ -249,8 +252,7 @@ impl<H: LoopHandler> EventLoop<H> {
                     return self.pause_accepting();
                 }
                 Ok(Some((socket, peer, listener))) => {
-                    // Small messages must be sent at once; without this option the socket works
-                    // too.
+                    // Avoids delays of small messages. The socket also works without this option.
                     let _ = socket.set_nodelay(true);
                     self.handler.on_accept(socket, peer, listener);
                 }
@@ -271,7 +273,7 @@ impl<H: LoopHandler> EventLoop<H> {
         let core = self.handler.core();
         core.listeners.pause();
         let at_ms = core.now_ms + ACCEPT_RETRY_MS;
-        core.timers.set(at_ms, KitTimer::Accept);
+        core.timers.set(at_ms, LoopTimer::Accept);
         self.handler.on_accept_paused();
     }
 
@@ -294,8 +296,8 @@ impl<H: LoopHandler> EventLoop<H> {
         core.timers.expire(core.now_ms, |timer| due.push(timer));
         for timer in due {
             match timer {
-                KitTimer::Accept => self.handler.core().listeners.resume(),
-                KitTimer::Own(timer) => self.handler.on_timer(timer),
+                LoopTimer::Accept => self.handler.core().listeners.resume(),
+                LoopTimer::Handler(timer) => self.handler.on_timer(timer),
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Selection of what is traced: one in N, and what a sender has marked, up to a limit per second.
+//! Selection of the requests to trace: one in N, and those that their sender has marked, up to a
+//! limit per second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +17,11 @@ pub struct TraceSource {
 }
 
 impl TraceSource {
-    /// Creates the sampler of a thread. It begins at a random place, so that those of several
-    /// threads do not select together.
+    /// Creates the sampler of a thread. Its count starts at a random value, so that the samplers of
+    /// several threads do not select at the same time.
     pub fn sampler(&self) -> Sampler {
         Sampler {
-            left: AtomicU64::new(1 + random().checked_rem(self.one_in).unwrap_or(0)),
+            until_next: AtomicU64::new(1 + random().checked_rem(self.one_in).unwrap_or(0)),
             source: self.clone(),
         }
     }
@@ -31,21 +32,21 @@ impl TraceSource {
     }
 }
 
-/// Selects one of N candidates, and marked ones.
+/// Selects one in N candidates, and all marked ones.
 #[derive(Debug)]
 pub struct Sampler {
     source: TraceSource,
-    /// Candidates until the next one that is selected; one thread selects.
-    left: AtomicU64,
+    /// Number of candidates up to the next selected one. Only one thread changes it.
+    until_next: AtomicU64,
 }
 
 impl Sampler {
-    /// Returns a new trace if this candidate is selected: as the next of N, or because the header
-    /// that `mark` reads says so.
+    /// Returns a new trace if this candidate is selected: as one in N, or because the header that
+    /// `mark` reads is marked as sampled.
     #[inline]
     pub fn select(&self, mark: impl FnOnce() -> Option<TraceParent>) -> Option<ActiveTrace> {
-        let left = self.left.load(Ordering::Relaxed) - 1;
-        self.left.store(left, Ordering::Relaxed);
+        let left = self.until_next.load(Ordering::Relaxed) - 1;
+        self.until_next.store(left, Ordering::Relaxed);
         let link = mark();
         let is_marked = link.is_some_and(|parent| parent.is_sampled);
         if left > 0 && !is_marked {
@@ -58,11 +59,11 @@ impl Sampler {
     fn begin(&self, link: Option<TraceParent>) -> Option<ActiveTrace> {
         let is_marked = link.is_some_and(|parent| parent.is_sampled);
         let one_in = self.source.one_in;
-        if self.left.load(Ordering::Relaxed) == 0 {
+        if self.until_next.load(Ordering::Relaxed) == 0 {
             let left = if one_in == 0 { u64::MAX } else { one_in };
-            self.left.store(left, Ordering::Relaxed);
+            self.until_next.store(left, Ordering::Relaxed);
         }
-        // Without a rate, the count only has to be refilled.
+        // Without a rate, reaching 0 selects nothing.
         if one_in == 0 && !is_marked {
             return None;
         }
@@ -80,7 +81,7 @@ impl Sampler {
 pub(super) struct TraceQuota {
     epoch: Instant,
     per_second: u32,
-    /// The current second since the epoch, and the traces that began in it.
+    /// Upper half: current second since the epoch. Lower half: number of traces that began in it.
     used: AtomicU64,
 }
 
@@ -100,8 +101,8 @@ impl TraceQuota {
     fn take_in(&self, second: u64) -> bool {
         let per_second = u64::from(self.per_second);
         let count = |used: u64| {
-            let begun = if used >> 32 == second { used & MASK } else { 0 };
-            (begun < per_second).then_some(second << 32 | (begun + 1))
+            let traces = if used >> 32 == second { used & MASK } else { 0 };
+            (traces < per_second).then_some(second << 32 | (traces + 1))
         };
         let updated = self
             .used
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn marked_candidates_are_selected_besides() {
+    fn marked_candidates_are_selected_without_rate() {
         let (source, received) = source(0, 1_000_000);
         let sampler = source.sampler();
         let selected = |sampler: &Sampler, flags| {

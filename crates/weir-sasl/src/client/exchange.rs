@@ -18,7 +18,7 @@ enum ExchangeKind {
     /// The client sends one message; the server sends nothing back.
     Plain,
     Scram(Box<ScramExchange>),
-    /// As PLAIN, but the server explains an error first; `Some` contains that.
+    /// As PLAIN, but before a rejection the server sends an explanation, which `Some` contains.
     Bearer(Option<String>),
     /// The client sends one message; the server confirms it.
     Signed,

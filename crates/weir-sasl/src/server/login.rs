@@ -8,13 +8,13 @@ use super::scram::ScramServer;
 use super::{Check, ExchangeStep, FailureReason, Mechanism, bearer, plain};
 use crate::users::Users;
 
-/// Text of all failed logins. The reason is for the log of the server only.
+/// Error text of all failed logins. Only the server's log contains the reason.
 const FAILED: &str = "Authentication failed";
 const LOGGED_IN: &str = "SaslAuthenticate request received after successful authentication";
 const UNSUPPORTED_MECHANISM: i16 = 33;
 const ILLEGAL_STATE: i16 = 34;
 const AUTHENTICATION_FAILED: i16 = 58;
-/// A login may be repeated after this time, in milliseconds.
+/// Minimum time between two repeated logins, in milliseconds.
 const INTERVAL_MIN_MS: u64 = 1_000;
 
 /// Properties of the server of a login.
@@ -30,14 +30,14 @@ pub struct LoginEnv<'a> {
     pub now_ms: u64,
 }
 
-/// Part of a request in a login.
+/// Role of a request during a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It is not, and is allowed.
+    /// Not part of the login, but allowed now.
     Other,
-    /// It is: pass the whole frame to [`ServerLogin::request`].
+    /// Part of the login: pass the whole frame to [`ServerLogin::request`].
     Login,
-    /// It is not allowed now: a broker closes the connection.
+    /// Not allowed now: like a broker, close the connection.
     Violation,
 }
 
@@ -74,25 +74,25 @@ pub struct ServerLogin {
 struct Session {
     mechanism: Mechanism,
     has_lifetime: bool,
-    /// Begin of the last repeated login.
+    /// Start of the last repeated login, in milliseconds.
     repeated_ms: Option<u64>,
 }
 
 #[derive(Debug)]
 enum LoginStage {
-    /// ApiVersions or a handshake.
+    /// Expects ApiVersions or a handshake.
     Start,
-    /// A handshake; ApiVersions has been requested.
+    /// Expects a handshake after ApiVersions.
     Handshake,
-    /// The first message of the mechanism.
+    /// Expects the first message of the mechanism.
     First(Mechanism),
-    /// The last message of SCRAM.
+    /// Expects the last message of SCRAM.
     Proof(Box<ScramServer>),
-    /// The acknowledgement of a rejected token.
+    /// Expects the acknowledgement of a rejected token.
     Rejected,
-    /// A repeated login with another mechanism, which fails with its first message.
+    /// Repeated login with another mechanism; its first message fails.
     OtherMechanism,
-    /// The caller's decision; the response has this form and token.
+    /// Waits for the caller's decision; then sends a response of this form with this token.
     Decision(ReplyTo, Vec<u8>),
     LoggedIn,
     Failed,
@@ -119,12 +119,12 @@ impl ServerLogin {
             )
     }
 
-    /// Returns `true` once a login was accepted and no repeated one is under way.
+    /// Returns `true` if a login was accepted and none is being repeated.
     pub fn is_logged_in(&self) -> bool {
         matches!(self.state, LoginStage::LoggedIn)
     }
 
-    /// Returns `true` while the caller decides.
+    /// Returns `true` while the login waits for the caller's decision.
     pub fn is_waiting(&self) -> bool {
         matches!(self.state, LoginStage::Decision(..))
     }
@@ -134,7 +134,7 @@ impl ServerLogin {
         matches!(self.state, LoginStage::Failed)
     }
 
-    /// Returns `true` if a login was accepted before, also while it is repeated.
+    /// Returns `true` if a login was accepted earlier on this connection.
     pub fn is_repeated(&self) -> bool {
         self.session.is_some()
     }
@@ -192,7 +192,7 @@ impl ServerLogin {
             LoginStage::Start | LoginStage::Handshake => {}
             LoginStage::LoggedIn => {
                 if !self.may_repeat(env.now_ms) || is_raw {
-                    // As a broker, which keeps the connection open.
+                    // Like a broker, keeps the connection open.
                     let frame = requests::handshake(correlation_id, ILLEGAL_STATE, &[]);
                     return LoginReply::Send(frame);
                 }
@@ -224,8 +224,8 @@ impl ServerLogin {
     fn may_repeat(&self, now_ms: u64) -> bool {
         self.session.is_some_and(|session| {
             let last_ms = session.repeated_ms;
-            let is_late = last_ms.is_none_or(|at_ms| now_ms >= at_ms + INTERVAL_MIN_MS);
-            session.has_lifetime && is_late
+            let is_due = last_ms.is_none_or(|at_ms| now_ms >= at_ms + INTERVAL_MIN_MS);
+            session.has_lifetime && is_due
         })
     }
 
@@ -277,7 +277,8 @@ impl ServerLogin {
         }
     }
 
-    /// Accepts the login; it must be repeated within `lifetime_ms`, or never. Returns the response.
+    /// Accepts the login. With `lifetime_ms`, the client must repeat it within that time. Returns
+    /// the response.
     pub fn accept(&mut self, lifetime_ms: Option<u64>) -> Vec<u8> {
         let LoginStage::Decision(to, last) =
             std::mem::replace(&mut self.state, LoginStage::LoggedIn)
@@ -291,12 +292,12 @@ impl ServerLogin {
                 repeated_ms: self.session.and_then(|session| session.repeated_ms),
             });
         }
-        // A broker sends at least 1, because 0 stands for none.
+        // At least 1, as in a broker, because 0 means no lifetime.
         let lifetime_ms = lifetime_ms.map_or(0, |ms| i64::try_from(ms.max(1)).unwrap_or(i64::MAX));
         requests::token(to, &last, lifetime_ms)
     }
 
-    /// Rejects the login: with a response at once that the client acknowledges, or as failed.
+    /// Rejects the login. OAUTHBEARER clients first get a response that they acknowledge.
     pub fn reject(&mut self, reason: FailureReason) -> LoginReply {
         let LoginStage::Decision(to, _) = std::mem::replace(&mut self.state, LoginStage::Failed)
         else {

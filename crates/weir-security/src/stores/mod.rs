@@ -62,7 +62,7 @@ pub(crate) enum StoreFormat {
     Pem,
 }
 
-/// Passwords of a store, and the property that contains the first.
+/// Passwords of a store, and the name of the property with the store password, for errors.
 #[derive(Clone, Copy)]
 pub(crate) struct StorePasswords<'a> {
     pub(crate) store: Option<&'a str>,
@@ -108,7 +108,7 @@ pub(crate) fn read_trusted(
     for der in &trusted {
         Certificate::parse(der)?;
     }
-    // One expired authority next to valid ones does no harm.
+    // An expired authority is accepted next to valid ones.
     let now = SystemTime::now();
     let validity = trusted.iter().map(|der| {
         let certificate = Certificate::parse(der);
@@ -128,8 +128,8 @@ pub(crate) fn read_trusted(
     Ok(unique)
 }
 
-/// Returns the key of a store with its certificates. Of several keys, the first with a certificate
-/// is used, and a warning names the others.
+/// Returns the key of a store with its certificates. Of several keys, the first one is used, and a
+/// warning names the others.
 pub(crate) fn read_identity(
     bytes: &[u8],
     format: Option<StoreFormat>,
@@ -182,7 +182,7 @@ fn pem_identity(
     identity(chain, key.decrypt(passwords.key.or(passwords.store))?)
 }
 
-/// Checks that certificate and key are valid and of one type.
+/// Returns the identity. Checks that its certificate is valid and has the type of the key.
 fn identity(
     chain: Vec<Vec<u8>>,
     key: PrivateKeyDer<'static>,
@@ -225,8 +225,9 @@ fn read_binary(
     }
 }
 
-/// Returns the format of a store. Like Java, reads JKS and PKCS12 under both names.
-fn detect(bytes: &[u8], stated: Option<StoreFormat>) -> Result<StoreFormat, StoreError> {
+/// Returns the format of a store. As in Java, a store that is configured as JKS may be PKCS12, and
+/// vice versa.
+fn detect(bytes: &[u8], configured: Option<StoreFormat>) -> Result<StoreFormat, StoreError> {
     let begins = |magic: &[u8]| bytes.starts_with(magic);
     let found = if begins(&jks::MAGIC) {
         StoreFormat::Jks
@@ -247,10 +248,10 @@ fn detect(bytes: &[u8], stated: Option<StoreFormat>) -> Result<StoreFormat, Stor
         StoreFormat::Pkcs12 => "PKCS12",
         StoreFormat::Pem => "PEM",
     };
-    match stated {
-        Some(stated) if (stated == StoreFormat::Pem) != (found == StoreFormat::Pem) => {
+    match configured {
+        Some(configured) if (configured == StoreFormat::Pem) != (found == StoreFormat::Pem) => {
             Err(StoreError::OtherFormat {
-                expected: name(stated),
+                expected: name(configured),
                 found: name(found),
             })
         }
@@ -258,7 +259,7 @@ fn detect(bytes: &[u8], stated: Option<StoreFormat>) -> Result<StoreFormat, Stor
     }
 }
 
-/// Reads bytes as each kind of store.
+/// Reads bytes as a store of each format.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(data: &[u8]) {
     let passwords = StorePasswords {

@@ -1,4 +1,4 @@
-//! The current token or credentials, shared by all connections.
+//! Cache of the current token or credentials, shared by all connections.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::error::TokenError;
 
-/// A value with a period of validity. One caller at a time obtains a new one.
+/// A value that expires. One caller at a time obtains a new one.
 pub(super) struct Cache<T> {
     current: Mutex<Option<Cached<T>>>,
     failed: Mutex<Option<(Instant, TokenError)>>,
@@ -35,15 +35,15 @@ impl<T: Clone + Send + 'static> Cache<T> {
         })
     }
 
-    /// Returns the value if it is valid for a while. Does not block.
+    /// Returns the value if it stays valid long enough for a request. Does not block.
     pub(super) fn current(&self) -> Option<T> {
         let current = lock(&self.current);
         let current = current.as_ref().filter(|it| it.is_valid(SystemTime::now()));
         current.map(|it| it.value.clone())
     }
 
-    /// Returns the current value, or obtains one and blocks meanwhile. A value in the last quarter
-    /// of its validity is replaced in the background.
+    /// Returns the current value, or obtains one, which blocks. A value in the last quarter of its
+    /// lifetime is replaced in the background.
     pub(super) fn get(self: &Arc<Self>, obtain: &Arc<Obtain<T>>) -> Result<T, TokenError> {
         let now = SystemTime::now();
         let valid = lock(&self.current)
@@ -65,7 +65,7 @@ impl<T: Clone + Send + 'static> Cache<T> {
             return Ok(value);
         }
         if let Some((at, error)) = &*lock(&self.failed) {
-            // Thousands of connections must not repeat a failed request one after the other.
+            // Otherwise each of thousands of connections would repeat a failed request.
             if at.elapsed() < RETRY_INTERVAL {
                 return Err(error.clone());
             }
@@ -114,7 +114,7 @@ impl<T> Cached<T> {
             .unwrap_or(Duration::ZERO)
     }
 
-    /// A value must outlive the request that uses it.
+    /// Returns `true` if the value outlives a request that uses it.
     fn is_valid(&self, now: SystemTime) -> bool {
         let margin = (self.lifetime() / 10).min(MARGIN_MAX);
         self.expires
@@ -138,7 +138,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Maximum part of the lifetime at whose end a value is no longer used.
 const MARGIN_MAX: Duration = Duration::from_secs(30);
+/// Time for which the error of a failed request is returned instead of repeating the request.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

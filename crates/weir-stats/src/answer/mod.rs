@@ -1,6 +1,6 @@
-//! The answer of a run: one sentence that names who is ahead, by how much, at which load.
+//! The answer of a run: one sentence that names the better subject, the difference and the load.
 //!
-//! Every format shows this sentence first. It is computed from the same means as the tables.
+//! Every report format begins with this sentence. It is computed from the same means as the tables.
 
 mod clients;
 mod headline;
@@ -30,18 +30,19 @@ pub fn answer(run: &Run) -> String {
     found.unwrap_or_else(|| "No cell has a valid result.".to_owned())
 }
 
-/// Returns a cell of the load that the answer is about, if it is one of an architecture.
+/// Returns a cell at the load to which the answer refers; `None` if the answer is not about
+/// architectures.
 pub fn load_point(run: &Run) -> Option<&Cell> {
     clients::load_point(run)
 }
 
-/// Returns the quantity in which the answer compares the subjects at its load.
+/// Returns the quantity by which the answer compares the subjects.
 pub fn basis(run: &Run) -> AnswerBasis {
     clients::basis(run)
 }
 
-/// Returns the number of a run's answer; `None` for a comparison of client libraries, which has
-/// many.
+/// Returns the main number of a run's answer; `None` for a comparison of client libraries, which
+/// has several.
 pub fn headline(run: &Run) -> Option<Headline> {
     match &run.find_max {
         _ if run.outcome == RunOutcome::Invalid => None,

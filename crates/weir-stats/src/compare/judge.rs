@@ -1,4 +1,4 @@
-//! The verdict on one metric, and on all metrics together.
+//! Verdict on one metric, and correction for several metrics.
 
 use super::two_sided::{LogRatio, noise_share, permutation_p, values_needed};
 use crate::interval::repetition_mean;
@@ -21,7 +21,7 @@ impl MetricSides<'_> {
     pub(super) fn judge(&self) -> MetricComparison {
         let ratio = LogRatio::of(self.base, self.other);
         let interval = ratio.map(|ratio| ratio.interval());
-        let (verdict, why) = match (ratio, interval) {
+        let (verdict, reason) = match (ratio, interval) {
             _ if self.is_zero() => (Verdict::Equivalent, "0 on both sides".to_owned()),
             (Some(_), Some(interval)) => self.by_interval(interval),
             _ => self.by_permutation(),
@@ -38,7 +38,7 @@ impl MetricSides<'_> {
             noise_share: noise_share(self.base, self.other),
             aa_share: self.aa_share,
             verdict,
-            reason: why,
+            reason,
             repetitions_needed: ratio
                 .filter(|_| undecided)
                 .and_then(|ratio| self.repetitions_needed(&ratio)),
@@ -46,7 +46,7 @@ impl MetricSides<'_> {
         }
     }
 
-    /// Returns the ratio of the values in tables.
+    /// Returns the ratio of the means that tables show.
     fn ratio(&self) -> Option<f64> {
         let base = repetition_mean(self.base).filter(|base| *base > 0.0)?;
         repetition_mean(self.other).map(|other| other / base)
@@ -105,8 +105,8 @@ impl MetricSides<'_> {
             return (Verdict::Inconclusive, "one side has no value".to_owned());
         }
         if fewest == 1 {
-            let why = "one repetition does not show the variation: run 5 of each";
-            return (Verdict::Inconclusive, why.to_owned());
+            let reason = "one repetition does not show the variation: run 5 of each";
+            return (Verdict::Inconclusive, reason.to_owned());
         }
         match permutation_p(self.base, self.other) {
             Some(p) if p <= SIGNIFICANT => {
@@ -128,8 +128,8 @@ impl MetricSides<'_> {
         }
     }
 
-    /// Returns the repetitions needed for an interval that is inside or outside the margin, with
-    /// the present estimate.
+    /// Returns the number of repetitions after which the interval would be inside or outside the
+    /// margin if the estimate stays the same.
     fn repetitions_needed(&self, ratio: &LogRatio) -> Option<u64> {
         let half = (ratio.estimate.abs() - self.limit()).abs();
         values_needed(self.base, self.other, half)
@@ -246,7 +246,7 @@ mod tests {
         let one = judge(&[100.0], &[900.0]);
         assert_eq!(one.verdict, Verdict::Inconclusive);
         assert!(one.reason.contains("run 5 of each"), "{one:?}");
-        // The ratio of the values in tables, without an interval.
+        // The ratio exists, its interval does not.
         assert_eq!(one.ratio, Some(9.0));
         assert_eq!((one.ratio_low, one.ratio_high), (None, None));
         assert_eq!((one.repetitions_needed, one.noise_share), (None, None));

@@ -1,4 +1,4 @@
-//! Whole comparisons of libraries with made-up samples.
+//! Comparisons of libraries with synthetic samples.
 
 use super::*;
 use crate::run::{LibraryDriver, LibrarySetting};
@@ -15,10 +15,10 @@ pub(crate) fn driver(name: &str) -> LibraryDriver {
     }
 }
 
-fn cell(work: &str, mode: &str, value_bytes: u64, records: u64) -> LibraryCell {
+fn cell(operation: &str, mode: &str, value_bytes: u64, records: u64) -> LibraryCell {
     LibraryCell {
-        name: format!("{work}.{mode}/{value_bytes}x{records}"),
-        operation: work.to_owned(),
+        name: format!("{operation}.{mode}/{value_bytes}x{records}"),
+        operation: operation.to_owned(),
         mode: mode.to_owned(),
         value_bytes,
         records,
@@ -201,9 +201,9 @@ fn legacy_ratio_follows_from_wait_and_start() {
 #[test]
 fn unequal_and_missing_settings_are_listed() {
     let setting =
-        |name: &str, asked: Option<&str>, effective: Option<&str>, supported| LibrarySetting {
+        |name: &str, requested: Option<&str>, effective: Option<&str>, supported| LibrarySetting {
             name: name.to_owned(),
-            requested: asked.map(str::to_owned),
+            requested: requested.map(str::to_owned),
             effective: effective.map(str::to_owned),
             supported,
         };

@@ -1,7 +1,7 @@
 //! Finds common runs of two texts, in order and in linear time.
 //!
-//! Common starts and ends are found first, which suffices for most changes. Between them, a hash
-//! finds runs of the old text.
+//! The common start and the common end are found first, which suffices for most changes. Between
+//! them, a hash index of the old text's blocks finds the runs.
 
 /// A run of bytes that occurs in both texts, on character boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +11,9 @@ pub(super) struct CommonRun {
     pub(super) length: usize,
 }
 
-/// Minimum length of a run between changes.
-const PIECE_BYTES: usize = 16;
+/// Length of the blocks of the old text that are indexed, and minimum length of a run between
+/// changes.
+const BLOCK_BYTES: usize = 16;
 
 /// Calls `found` for each run in order, until it returns `false`. Runs are in the same order in
 /// both texts. The last call is for the end of both texts; its length is 0 if the ends differ.
@@ -56,18 +57,18 @@ impl Middle<'_> {
     /// Calls `found` for each run. Returns `false` if `found` did.
     fn search(&self, from: usize, found: &mut dyn FnMut(CommonRun) -> bool) -> bool {
         let (old, new) = (self.old.as_bytes(), self.new.as_bytes());
-        if old.len() - from < PIECE_BYTES || new.len() - from < PIECE_BYTES {
+        if old.len() - from < BLOCK_BYTES || new.len() - from < BLOCK_BYTES {
             return true;
         }
         let index = MatchIndex::of(old, from);
         let (mut old_at, mut new_at) = (from, from);
         let mut at = from;
-        while let Some(piece) = new.get(at..at + PIECE_BYTES) {
-            let Some(hit) = index.find(piece).filter(|hit| *hit >= old_at) else {
+        while let Some(block) = new.get(at..at + BLOCK_BYTES) {
+            let Some(hit) = index.find(block).filter(|hit| *hit >= old_at) else {
                 at += 1;
                 continue;
             };
-            if &old[hit..hit + PIECE_BYTES] != piece {
+            if &old[hit..hit + BLOCK_BYTES] != block {
                 at += 1;
                 continue;
             }
@@ -108,7 +109,8 @@ fn floor(text: &str, at: usize, from: usize) -> usize {
         .unwrap_or(from)
 }
 
-/// Positions in the old text by the hash of the bytes there; contains every sixteenth position.
+/// Positions of the blocks of the old text, by the hash of their bytes. Of several blocks with the
+/// same hash, the last one is stored.
 struct MatchIndex {
     /// Position + 1; 0 is empty.
     slots: Vec<u32>,
@@ -117,30 +119,30 @@ struct MatchIndex {
 
 impl MatchIndex {
     fn of(old: &[u8], from: usize) -> Self {
-        let pieces = (old.len() - from) / PIECE_BYTES;
-        let bits = (pieces * 2).next_power_of_two().trailing_zeros().max(4);
+        let blocks = (old.len() - from) / BLOCK_BYTES;
+        let bits = (blocks * 2).next_power_of_two().trailing_zeros().max(4);
         let mut index = Self {
             slots: vec![0; 1 << bits],
             shift: 64 - bits,
         };
-        for piece in 0..pieces {
-            let at = from + piece * PIECE_BYTES;
-            let slot = index.slot(&old[at..at + PIECE_BYTES]);
+        for block in 0..blocks {
+            let at = from + block * BLOCK_BYTES;
+            let slot = index.slot(&old[at..at + BLOCK_BYTES]);
             // Texts are shorter than 4 GiB, because of the callers' limits.
             index.slots[slot] = at as u32 + 1;
         }
         index
     }
 
-    fn slot(&self, piece: &[u8]) -> usize {
+    fn slot(&self, block: &[u8]) -> usize {
         let half = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
-        let mixed = half(&piece[..8]).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ half(&piece[8..]).rotate_left(32);
+        let mixed = half(&block[..8]).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ half(&block[8..]).rotate_left(32);
         (mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> self.shift) as usize
     }
 
-    fn find(&self, piece: &[u8]) -> Option<usize> {
-        (self.slots[self.slot(piece)] as usize).checked_sub(1)
+    fn find(&self, block: &[u8]) -> Option<usize> {
+        (self.slots[self.slot(block)] as usize).checked_sub(1)
     }
 }
 
@@ -168,12 +170,12 @@ mod tests {
     use super::*;
 
     fn all(old: &str, new: &str) -> Vec<CommonRun> {
-        let mut pieces = Vec::new();
-        matches(old, new, &mut |same| {
-            pieces.push(same);
+        let mut runs = Vec::new();
+        matches(old, new, &mut |run| {
+            runs.push(run);
             true
         });
-        pieces
+        runs
     }
 
     #[test]
@@ -192,10 +194,10 @@ mod tests {
     #[test]
     fn runs_contain_whole_characters() {
         // é and è share their first byte, é and © their last one.
-        let piece = |old, new, length| CommonRun { old, new, length };
-        assert_eq!(all("aéb", "aèb"), [piece(0, 0, 1), piece(3, 3, 1)]);
-        assert_eq!(all("aéb", "a©b"), [piece(0, 0, 1), piece(3, 3, 1)]);
-        assert_eq!(all("", "a"), [piece(0, 1, 0)]);
+        let run = |old, new, length| CommonRun { old, new, length };
+        assert_eq!(all("aéb", "aèb"), [run(0, 0, 1), run(3, 3, 1)]);
+        assert_eq!(all("aéb", "a©b"), [run(0, 0, 1), run(3, 3, 1)]);
+        assert_eq!(all("", "a"), [run(0, 1, 0)]);
     }
 
     proptest! {

@@ -1,10 +1,10 @@
-//! Encoding of `U` lines. The payload only depends on the previous and the new values, so sessions
-//! with the same history share its bytes. Prefix and line end are added per subscription.
+//! Encoding of `U` lines. The payload depends only on the previous and the new values, so sessions
+//! that received the same values share its bytes. Prefix and line end are added per subscription.
 
 use super::line::{push_line_end, write_numbers};
 use crate::text::{push_number, push_value};
 
-/// Minimum length of a run of unchanged fields that is shorter as `^n` than as empty tokens.
+/// Minimum number of consecutive unchanged fields for which `^n` is shorter than empty tokens.
 const RUN_LENGTH_MIN: usize = 4;
 
 /// Appends `U,<sub_id>,<item_pos>,`; item positions start at 1.

@@ -1,4 +1,4 @@
-//! Values of messages.
+//! Values of the fields of a decoded message.
 
 use std::borrow::Cow;
 
@@ -9,15 +9,15 @@ use super::definition::{FieldDefinition, FieldKind, StructDefinition};
 pub enum Value<'a> {
     /// The field does not exist in this version.
     Absent,
-    /// A number or truth value; the bits of a floating-point number.
+    /// An integer, a boolean as 0 or 1, or the bits of a floating-point number.
     Int(i64),
     /// A UUID.
     Uuid(u128),
     /// Text or bytes.
     Bytes(Option<Cow<'a, [u8]>>),
-    /// Array of numbers or UUIDs as in the message.
+    /// Array of numbers or UUIDs, encoded as in the message.
     Packed(Option<Cow<'a, [u8]>>),
-    /// Array of texts.
+    /// Array of strings.
     Texts(Option<Vec<Cow<'a, [u8]>>>),
     /// Array of structures.
     Rows(Option<Vec<MessageRow<'a>>>),
@@ -54,7 +54,7 @@ impl<'a> MessageRow<'a> {
         value.unwrap_or(&ABSENT)
     }
 
-    /// Returns the value of a field of this version to change it.
+    /// Returns the value of a field for changing it; `None` if the version does not have the field.
     pub fn get_mut(&mut self, definition: &StructDefinition, name: &str) -> Option<&mut Value<'a>> {
         let value = self.values.get_mut(definition.position(name)?)?;
         (*value != Value::Absent).then_some(value)
@@ -103,7 +103,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns text, which must be UTF-8.
+    /// Returns the value as text; `None` if it is not UTF-8 or not bytes.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Bytes(Some(bytes)) => std::str::from_utf8(bytes).ok(),
@@ -111,7 +111,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns a number, 0 if this is none.
+    /// Returns the number, or 0 if the value is not a number.
     pub fn as_int(&self) -> i64 {
         match self {
             Self::Int(number) => *number,
@@ -119,7 +119,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns a UUID, 0 if this is none.
+    /// Returns the UUID, or 0 if the value is not a UUID.
     pub fn as_uuid(&self) -> u128 {
         match self {
             Self::Uuid(id) => *id,
@@ -127,7 +127,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the elements of an array of structures, none if it is null or something else.
+    /// Returns the elements of an array of structures; empty if it is null or of another type.
     pub fn rows(&self) -> &[MessageRow<'a>] {
         match self {
             Self::Rows(Some(rows)) => rows,
@@ -135,7 +135,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the texts of an array.
+    /// Returns the elements of an array of strings; empty if it is null or of another type.
     pub fn texts(&self) -> &[Cow<'a, [u8]>] {
         match self {
             Self::Texts(Some(texts)) => texts,
@@ -143,7 +143,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns `true` if this is a null value, or no value in this version.
+    /// Returns `true` if the value is null, or the version does not have the field.
     pub fn is_none(&self) -> bool {
         matches!(
             self,
@@ -156,7 +156,7 @@ impl<'a> Value<'a> {
         )
     }
 
-    /// Returns the numbers of an array of 32-bit numbers.
+    /// Returns the elements of an array of 32-bit integers; empty if it is null or of another type.
     pub fn numbers(&self) -> impl Iterator<Item = i64> {
         let bytes = match self {
             Self::Packed(Some(bytes)) => &bytes[..],

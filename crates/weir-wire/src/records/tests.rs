@@ -1,4 +1,4 @@
-//! The reader, compared with the encoder of `kafka-protocol`, and with invalid bytes.
+//! The batch reader against batches that `kafka-protocol` encodes, and against invalid bytes.
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::protocol::StrBytes;
@@ -46,13 +46,13 @@ fn record() -> impl Strategy<Value = Record> {
 fn run() -> impl Strategy<Value = Vec<Record>> {
     let rows = prop::collection::vec((record(), 1_i64..4), 1..12);
     (rows, 0_i64..1 << 40).prop_map(|(rows, mut offset)| {
-        let place = |(mut record, step): (Record, i64)| {
+        let with_offset = |(mut record, step): (Record, i64)| {
             offset += step;
             record.offset = offset;
             record.sequence = offset as i32;
             record
         };
-        rows.into_iter().map(place).collect()
+        rows.into_iter().map(with_offset).collect()
     })
 }
 

@@ -1,4 +1,4 @@
-//! Malformed messages: errors with their place, and no panic for any bytes.
+//! Malformed messages: errors with their positions, and no panic for any bytes.
 
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The dialogue of a login, with responses encoded by `kafka-protocol`.
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,7 +26,7 @@ fn plain() -> SaslExchange {
     SaslExchange::plain(&login())
 }
 
-/// Writes the due request and returns its API key, API version and body.
+/// Returns API key, API version and body of the next request.
 fn sent(dialogue: &mut LoginDialogue) -> (ApiKey, i16, Bytes) {
     let mut out = BytesMut::new();
     dialogue.write(&mut out, 7, "me").expect("encodes");
@@ -188,10 +190,9 @@ fn impostor_that_accepts_any_proof_is_rejected() {
     assert!(sent_token(&mut dialogue).starts_with(b"c=biws,r=nonce1,p="));
     let error = read(&mut dialogue, &token(1, 0, "", b"v=AAAA", 0));
     let mechanism = "SCRAM-SHA-256";
-    let error_expected = ScramError::Signature;
     let expected = LoginError::Scram {
         mechanism,
-        error: error_expected,
+        error: ScramError::Signature,
     };
     assert_eq!(error, Err(expected));
 }

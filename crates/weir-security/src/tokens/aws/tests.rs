@@ -1,4 +1,4 @@
-//! Tests of AWS logins. Services are stubs.
+//! AWS logins with stubs instead of AWS services.
 
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
@@ -140,7 +140,7 @@ fn stub_metadata_service_returns_credentials_of_an_instance() {
 }
 
 #[test]
-fn profiles_of_both_files_are_joined() {
+fn profiles_of_both_files_are_merged() {
     let directory = tempfile::tempdir().expect("a directory");
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);
