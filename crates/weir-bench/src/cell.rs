@@ -1,4 +1,5 @@
-//! Runs one cell: starts the processes, applies the load, drains, settles and ends the processes.
+//! Runs one cell: starts the processes, applies the load, waits for the last records, computes the
+//! results and ends the processes.
 
 mod external;
 mod live;
@@ -47,7 +48,8 @@ struct RunningCell<'a> {
     processes: CellProcesses<'a>,
     gateway: Option<GatewayReady>,
     probe: Option<ProbeProcess>,
-    /// Largest difference of the clocks of two processes; `None` with one clock.
+    /// Largest possible difference between the clocks of two processes, in nanoseconds; `None` with
+    /// one clock.
     clock_bound_ns: Option<u64>,
     notes: Vec<String>,
 }
@@ -187,7 +189,7 @@ impl<'a> RunningCell<'a> {
         let is_ready = || probe.is_subscribed();
         let waited = self.wait("the SDK client", PROBE_READY_TIMEOUT, observer, is_ready);
         if waited.is_err() {
-            // Its result contains what it reported.
+            // The output of the client is in its result.
             let note = "the SDK client did not subscribe in time";
             self.notes.push(note.to_owned());
         }

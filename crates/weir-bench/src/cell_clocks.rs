@@ -1,4 +1,5 @@
-//! Clocks of the machines of a cell: corrected at the start of each process, bounded at the end.
+//! Clocks of a cell's machines: corrections at the start of each process, and the bound of their
+//! error at the end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +11,10 @@ use weir_stats::run::{Cell, CellStatus};
 
 use crate::experiment::turns::{CellFailure, CellResult};
 
-/// Corrections that the processes of a cell got.
+/// Clock corrections with which the processes of a cell were started.
 #[derive(Debug, Default)]
 pub(super) struct CellClocks {
-    /// Offsets of the clocks in nanoseconds when processes started, by machine: least and largest.
+    /// Minimum and maximum clock offset at the start of a process, in nanoseconds, by machine.
     offsets: BTreeMap<String, (i64, i64)>,
 }
 
@@ -29,8 +30,8 @@ impl CellClocks {
             .map_err(|error| failure(machine, &error))?;
         let offset_ns = bound.offset_ns;
         let known = self.offsets.entry(machine.name.clone());
-        let (least, most) = known.or_insert((offset_ns, offset_ns));
-        (*least, *most) = ((*least).min(offset_ns), (*most).max(offset_ns));
+        let (min, max) = known.or_insert((offset_ns, offset_ns));
+        (*min, *max) = ((*min).min(offset_ns), (*max).max(offset_ns));
         Ok(RoleProcessRequest {
             args: args.to_vec(),
             files: files(args)?,
@@ -47,22 +48,22 @@ impl CellClocks {
     ) -> CellResult<Option<u64>> {
         let mut errors_ns = Vec::new();
         for machine in machines.into_iter().flat_map(Machines::all) {
-            let Some((least, most)) = self.offsets.get(&machine.name) else {
+            let Some((min, max)) = self.offsets.get(&machine.name) else {
                 continue;
             };
             let bound = machine.clock(from_unix_ns, until_unix_ns);
             let bound = bound.map_err(|error| failure(machine, &error))?;
-            let off = |corrected: &i64| bound.offset_ns.abs_diff(*corrected);
-            errors_ns.push(off(least).max(off(most)) + bound.error_ns);
+            let error = |corrected: &i64| bound.offset_ns.abs_diff(*corrected);
+            errors_ns.push(error(min).max(error(max)) + bound.error_ns);
         }
-        // The two machines that are known worst; one of them may be this one, which has no error.
+        // The errors of two machines can add up. This machine has none.
         errors_ns.sort_unstable_by(|a, b| b.cmp(a));
         Ok((!errors_ns.is_empty()).then(|| errors_ns.iter().take(2).sum()))
     }
 }
 
-/// Notes the bound of the clocks in a cell with results. Makes the cell invalid if the bound is too
-/// wide for its latency.
+/// Adds the bound of the clocks to the notes of a cell with results. Makes the cell invalid if the
+/// bound is too wide for its latency.
 pub(super) fn check(cell: &mut Cell, bound_ns: u64) {
     let bound_us = bound_ns as f64 / 1e3;
     cell.notes.push(format!(
@@ -92,7 +93,7 @@ fn failure(machine: &SshMachine, error: &dyn std::error::Error) -> CellFailure {
     CellFailure::because(format!("clock of machine {}: {error}", machine.name))
 }
 
-/// Returns the files that options name, with their content.
+/// Returns the paths and contents of the files that the options name.
 fn files(args: &[String]) -> CellResult<Vec<(PathBuf, String)>> {
     let pairs = args
         .windows(2)

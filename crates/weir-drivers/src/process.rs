@@ -1,7 +1,7 @@
 //! Process of a driver: commands go to its standard input, lines come from its standard output.
 //!
-//! It has its own process group, so that Ctrl-C on the terminal reaches only this program, and so
-//! that a kill includes the processes it has started.
+//! The driver has its own process group: Ctrl-C on the terminal reaches only this program, and a
+//! kill includes the processes that the driver has started.
 
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -29,7 +29,7 @@ pub(super) enum ReadEnd {
     Closed,
     LineTooLong,
     Timeout,
-    /// The response is on standard error.
+    /// The driver wrote its response to standard error.
     WrongStream(Vec<u8>),
     Stopped,
 }
@@ -47,8 +47,8 @@ pub(super) struct DriverProcess {
 }
 
 impl DriverProcess {
-    /// Starts it. Writes its standard error to `<name>.log`, and the lines in both directions to
-    /// `<name>.jsonl`. The error is a [`DriverFailure::NotStarted`].
+    /// Starts the driver. Its standard error goes to `<name>.log`, the lines in both directions to
+    /// `<name>.jsonl`. Fails with [`DriverFailure::NotStarted`].
     pub(super) fn start(program: &DriverProgram, dir: &Path) -> Result<Self, DriverFailure> {
         let failed = |what: &dyn std::fmt::Display, error: io::Error| {
             DriverFailure::NotStarted(format!("{what}: {error}"))
@@ -122,6 +122,7 @@ impl DriverProcess {
         }
     }
 
+    /// Returns the next line. Waits for it until the deadline or until `stop` is set.
     pub(super) fn line(
         &mut self,
         deadline: Instant,
@@ -145,7 +146,7 @@ impl DriverProcess {
         }
     }
 
-    /// Returns a response to command `id` among the last lines of its standard error.
+    /// Returns the response to command `id` if it is among the last lines of standard error.
     pub(super) fn response_on_stderr(&self, id: u64) -> Option<Vec<u8>> {
         let tail = self.stderr_tail.lock();
         let tail = tail.unwrap_or_else(PoisonError::into_inner);
@@ -157,8 +158,8 @@ impl DriverProcess {
         found.map(<[u8]>::to_vec)
     }
 
-    /// Returns a response to command `id` on standard error of a driver whose standard output is
-    /// closed. Waits for it until the deadline while the driver runs.
+    /// Returns the response to command `id` that a driver with closed standard output writes to
+    /// standard error. Waits for it until the deadline while the driver runs.
     pub(super) fn redirected_response(
         &mut self,
         id: u64,
@@ -184,13 +185,13 @@ impl DriverProcess {
         }
     }
 
-    /// Closes its input and waits up to `grace` for its exit.
+    /// Closes the driver's input and waits up to `grace` for its exit.
     pub(super) fn close(&mut self, grace: Duration) -> Option<ExitStatus> {
         drop(self.stdin.take());
         self.wait(grace)
     }
 
-    /// Returns its exit status; waits for it up to `timeout`.
+    /// Returns the exit status. Waits for the exit up to `timeout`.
     pub(super) fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -207,7 +208,7 @@ impl DriverProcess {
         }
     }
 
-    /// Kills it and all processes it has started.
+    /// Kills the driver and all processes it has started.
     pub(super) fn kill(&mut self) {
         drop(self.stdin.take());
         if self.ended.is_none() {
@@ -216,7 +217,8 @@ impl DriverProcess {
         }
     }
 
-    /// Called once, while the group leader is not reaped or directly afterwards.
+    /// Kills the process group. Must be called once, at the latest directly after the leader was
+    /// reaped, so that the group id cannot have been reused.
     fn kill_group(&self) {
         let group = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         if let Some(group) = group {
@@ -225,7 +227,7 @@ impl DriverProcess {
         }
     }
 
-    /// Returns the last lines of its standard error, joined to one line.
+    /// Returns the last lines of standard error, joined to one line.
     pub(super) fn stderr_tail(&mut self) -> String {
         let deadline = Instant::now() + LOG_TIMEOUT;
         // The log of a process that has ended is complete when its thread ends.
@@ -266,6 +268,7 @@ impl Drop for DriverProcess {
     }
 }
 
+/// Returns a human-readable exit status; `None` stands for a running driver.
 pub(super) fn describe_exit(status: Option<ExitStatus>) -> String {
     match status {
         None => "it closed its output and still runs".to_owned(),
@@ -277,12 +280,12 @@ pub(super) fn describe_exit(status: Option<ExitStatus>) -> String {
     }
 }
 
-/// Copies the start of the log to a file, and its end to memory.
+/// Copies the start of standard error to a file, and stores its end in memory.
 fn copy_log(mut stderr: impl Read, mut log: &File, tail: &Mutex<Vec<u8>>) {
     let mut file_space = LOG_BYTES_MAX;
-    let mut piece = [0; 4096];
+    let mut buffer = [0; 4096];
     loop {
-        let read = match stderr.read(&mut piece) {
+        let read = match stderr.read(&mut buffer) {
             Ok(0) => return,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -291,9 +294,9 @@ fn copy_log(mut stderr: impl Read, mut log: &File, tail: &Mutex<Vec<u8>>) {
         let copied = read.min(file_space);
         file_space -= copied;
         // If writing to the disk fails, the tail is still available.
-        let _ = log.write_all(&piece[..copied]);
+        let _ = log.write_all(&buffer[..copied]);
         let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-        tail.extend_from_slice(&piece[..read]);
+        tail.extend_from_slice(&buffer[..read]);
         let excess = tail.len().saturating_sub(TAIL_BYTES);
         tail.drain(..excess);
     }
@@ -303,13 +306,17 @@ fn copy_log(mut stderr: impl Read, mut log: &File, tail: &Mutex<Vec<u8>>) {
 const LINE_BYTES_MAX: u64 = 4 << 20;
 /// Size of the line queue; a driver sends one line per command or second.
 const LINES_QUEUED_MAX: usize = 64;
-/// Enough for all responses without distributions, which are among the results of a run.
+/// Maximum bytes of a transcript line. Only responses with distributions are longer; these are in
+/// the results of the run.
 const TRANSCRIPT_LINE_BYTES: usize = 2 << 10;
 /// Maximum size of a driver's log file; later output is only in the tail.
 const LOG_BYTES_MAX: usize = 4 << 20;
+/// Size of the end of standard error that is stored in memory.
 const TAIL_BYTES: usize = 8 << 10;
+/// Maximum lines and characters of standard error in an error message.
 const LAST_LINES: usize = 3;
 const LAST_CHARS: usize = 400;
+/// Timeout for reading the rest of the log of a driver that has exited.
 const LOG_TIMEOUT: Duration = Duration::from_millis(500);
 /// Interval at which the stop flag is checked.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);

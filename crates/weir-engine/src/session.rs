@@ -1,8 +1,8 @@
-//! The far side of the engine: `weir agent --stdio`, which another machine starts over ssh.
+//! Remote end of the engine: `weir agent --stdio`, which the coordinator starts over ssh.
 //!
-//! The first line of the input is a [`SessionRequest`]. A machine session answers clock exchanges.
-//! A role session runs one process of a role, passes its lines through and samples it. Both end
-//! when their input ends, however the coordinator ended.
+//! The first line of the input is a [`SessionRequest`]. A machine session responds to clock
+//! exchanges. A role session runs one process of a role, forwards its lines and samples its usage.
+//! Both end when their input ends, so they also end if the coordinator is killed.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -26,12 +26,12 @@ use crate::clock::udp::{ClockEcho, ClockKey};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "session", rename_all = "snake_case")]
 pub enum SessionRequest {
-    /// Answer clock exchanges until the input ends.
+    /// Machine session: responds to clock exchanges until its input ends.
     Machine {
         /// Key of the exchanges.
         key: ClockKey,
     },
-    /// Run one process.
+    /// Role session: runs one process.
     Role(RoleProcessRequest),
 }
 
@@ -42,7 +42,7 @@ pub struct RoleProcessRequest {
     pub args: Vec<String>,
     /// Files of the coordinator, with their content; arguments name them by the same path.
     pub files: Vec<(PathBuf, String)>,
-    /// Nanoseconds to add to the clock of this machine, so that it is the coordinator's.
+    /// Nanoseconds to add to the clock of this machine to get the coordinator's time.
     pub clock_offset_ns: i64,
 }
 
@@ -85,7 +85,7 @@ pub fn run() -> io::Result<bool> {
 
 fn machine(mut input: impl BufRead, key: ClockKey) -> io::Result<bool> {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    // The wall clock: a step of it must be seen.
+    // The wall clock, so that the coordinator detects a step of it.
     let echo = ClockEcho::start(any, key, wall_clock_unix_ns)?;
     let program = std::env::current_exe()?;
     send(&SessionEvent::Hello {
@@ -111,14 +111,14 @@ fn role(
         .stdout(Stdio::piped())
         .spawn()?;
     let mut process = OwnedProcess(child);
-    let input_ended = pass_input(input, process.0.stdin.take());
-    let output = process.0.stdout.take().map(pass_lines);
+    let input_ended = copy_input(input, process.0.stdin.take());
+    let output = process.0.stdout.take().map(copy_lines);
     let mut sampler = Sampler::default();
-    // The end of the process is noticed below.
+    // Fails only if the process has ended, which `watch` detects.
     let _ = sampler.watch(ROLE, process.0.id());
     let status = watch(&mut process, &input_ended, &mut sampler, request)?;
     if let Some(output) = output {
-        // Its panic was printed.
+        // A panic of the thread has been printed.
         let _ = output.join();
     }
     Ok(status)
@@ -165,8 +165,8 @@ fn watch(
     }
 }
 
-/// Passes the input on to the process, and closes it at its end.
-fn pass_input(
+/// Copies the input to the process, and closes the process's input at its end.
+fn copy_input(
     mut input: impl Read + Send + 'static,
     child: Option<impl Write + Send + 'static>,
 ) -> Receiver<()> {
@@ -176,14 +176,14 @@ fn pass_input(
             // Fails if the process has ended.
             let _ = io::copy(&mut input, &mut child);
         }
-        // The session may have ended.
+        // Fails if the session has ended.
         let _ = ended.send(());
     });
     receiver
 }
 
-/// Passes whole lines of the process on, so that they do not mix with events.
-fn pass_lines(output: impl Read + Send + 'static) -> thread::JoinHandle<()> {
+/// Copies the output of the process line by line, so that events do not interrupt lines.
+fn copy_lines(output: impl Read + Send + 'static) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         for line in BufReader::new(output).split(b'\n') {
             let Ok(mut line) = line else { return };
@@ -211,11 +211,11 @@ fn write_line(line: &[u8]) -> io::Result<()> {
 pub(crate) fn sha256(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut context = Context::new(&SHA256);
-    let mut piece = vec![0; 1 << 16];
+    let mut buffer = vec![0; 1 << 16];
     loop {
-        match file.read(&mut piece)? {
+        match file.read(&mut buffer)? {
             0 => break,
-            count => context.update(&piece[..count]),
+            count => context.update(&buffer[..count]),
         }
     }
     let digest = context.finish();
@@ -237,7 +237,7 @@ impl Drop for OwnedProcess {
     }
 }
 
-/// Files of a role in a directory of their own, which is removed at the end.
+/// Files of a role in their own directory, which is removed on drop.
 struct RoleFiles {
     dir: Option<PathBuf>,
     paths: Vec<(PathBuf, PathBuf)>,
@@ -285,7 +285,7 @@ impl RoleFiles {
 impl Drop for RoleFiles {
     fn drop(&mut self) {
         if let Some(dir) = &self.dir {
-            // What cannot be removed is in a directory that only this user can read.
+            // After an error, the files remain readable for this user only.
             let _ = fs::remove_dir_all(dir);
         }
     }
@@ -296,5 +296,5 @@ const ROLE: &str = "role";
 const REQUEST_BYTES_MAX: u64 = 4 << 20;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Time for a process to end after its input.
+/// Time between the end of a process's input and its kill.
 const END_GRACE: Duration = Duration::from_secs(10);

@@ -34,7 +34,7 @@ pub enum SshError {
     /// `ssh` cannot be started.
     #[error("machine {0}: cannot start ssh: {1}")]
     Start(String, #[source] io::Error),
-    /// The connection ended, or an answer is missing.
+    /// The connection ended, or a response is missing.
     #[error("machine {0}: {1}")]
     Failed(String, String),
     /// The machine has no address for the exchange of clocks.
@@ -254,7 +254,7 @@ impl LogTail {
     fn last_line(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let last = lines.iter().rev().find(|line| !line.trim().is_empty());
-        let none = || "ssh ended or did not answer in time".to_owned();
+        let none = || "ssh ended or did not respond in time".to_owned();
         last.cloned().unwrap_or_else(none)
     }
 }

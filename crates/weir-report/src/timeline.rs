@@ -1,10 +1,11 @@
-//! Results of a cell by second, from its interval log: percentiles and counts by latency range.
+//! Results of a cell per second, from its interval log: percentiles, and counts per latency range.
 
 use std::collections::BTreeMap;
 
 use weir_stats::Histogram;
 
-/// Latency ranges per factor of ten; neighbouring borders differ by a quarter.
+/// Number of latency ranges per factor of ten. The upper limit of a range is about 26 % above its
+/// lower limit.
 pub(crate) const BINS_PER_DECADE: f64 = 10.0;
 /// Maximum number of open seconds. Several workers write one log, so lines of the same second may
 /// be this many seconds apart.
@@ -85,12 +86,12 @@ impl TimelineSecond {
     }
 }
 
-/// Returns the range of a latency; everything up to one microsecond is in the first.
+/// Returns the index of a latency's range. Latencies up to one microsecond are in the first range.
 pub(crate) fn bin(value_us: f64) -> u16 {
     (value_us.max(1.0).log10() * BINS_PER_DECADE).floor() as u16
 }
 
-/// Returns the lower border of a range in microseconds.
+/// Returns the lower limit of a range in microseconds.
 pub(crate) fn bin_from_us(bin: u16) -> f64 {
     10_f64.powf(f64::from(bin) / BINS_PER_DECADE)
 }

@@ -1,4 +1,4 @@
-//! Run directories: complete, damaged and hostile.
+//! Run directories: complete, damaged, and with paths that point outside.
 
 mod common;
 
@@ -43,8 +43,8 @@ fn outputs_are_rebuilt_from_run_json_and_logs() {
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
     assert_eq!(first, again);
-    for drawn in first[2..7].iter() {
-        roxmltree::Document::parse(drawn).unwrap();
+    for svg in first[2..7].iter() {
+        roxmltree::Document::parse(svg).unwrap();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every check accepts a correct response and rejects a response with a single error.
+//! Each check accepts a correct response and rejects copies of it with one error each.
 
 use std::time::Duration;
 
@@ -155,9 +155,9 @@ fn consume_response_is_checked() {
         assert_error(requested.check(&response, &OBSERVATION), expected);
     }
     // Bad records are a result, not an invalid response.
-    let mut odd = correct;
-    (odd.bad, odd.bytes) = (1, 990);
-    requested.check(&odd, &OBSERVATION).unwrap();
+    let mut with_bad_record = correct;
+    (with_bad_record.bad, with_bad_record.bytes) = (1, 990);
+    requested.check(&with_bad_record, &OBSERVATION).unwrap();
 }
 
 fn three() -> Distribution {
@@ -288,11 +288,11 @@ fn seconds_must_add_up() {
     };
     let reported = [second(0), second(1)];
     let check = |requested: &Steady, response: &SteadyDone, seconds: &[SteadySecond]| {
-        let seen = CommandObservation {
+        let observation = CommandObservation {
             seconds,
             ..OBSERVATION
         };
-        requested.check(response, &seen)
+        requested.check(response, &observation)
     };
     check(&requested, &correct, &reported).unwrap();
     assert_error(

@@ -137,7 +137,7 @@ fn reason(error: &DriverError, expected: &str) -> CheckResult<String> {
 fn continues(session: &mut CheckSession<'_>) -> CheckResult {
     let pid = session.started()?.pid();
     let request = WarmUp(burst(&session.topic("after")?, 10, 10, 1));
-    session.done(&request)?;
+    session.run_configured(&request)?;
     require!(
         session.started()?.pid() == pid,
         "the same process afterwards",

@@ -7,7 +7,7 @@ use crate::{AssignmentMode, Consume, Delivered, ProduceCommand, ProducerState, W
 
 pub(super) fn warm_up(session: &mut CheckSession<'_>) -> CheckResult {
     let request = WarmUp(burst(&session.topic("warm-up")?, 100, 1000, 3));
-    let cost = session.done(&request)?;
+    let cost = session.run_configured(&request)?;
     require!(
         cost.produce_cpu_us_per_record > 0.0,
         "produce_cpu_us_per_record above 0",
@@ -15,7 +15,7 @@ pub(super) fn warm_up(session: &mut CheckSession<'_>) -> CheckResult {
         cost.produce_cpu_us_per_record
     );
     // Again, with the records of the first one in the topic.
-    session.done(&request)?;
+    session.run_configured(&request)?;
     let found = session.cluster.read(&request.0.topic)?;
     let (primers, records): (Vec<Stored>, Vec<Stored>) =
         found.into_iter().partition(Stored::is_primer);
@@ -41,13 +41,13 @@ pub(super) fn produce(session: &mut CheckSession<'_>, state: ProducerState) -> C
             state,
             per_record: seed == 7,
         };
-        let answer = session.done(&request)?;
-        delivered(count, &answer.delivered)?;
+        let response = session.run_configured(&request)?;
+        delivered(count, &response.delivered)?;
         require!(
-            answer.cpu_us > 0.0 || state != ProducerState::Cold,
+            response.cpu_us > 0.0 || state != ProducerState::Cold,
             "cpu_us above 0 with a new producer",
             "cpu_us {}",
-            answer.cpu_us
+            response.cpu_us
         );
     }
     let found = session.cluster.read(&topic)?;
@@ -141,14 +141,14 @@ pub(super) fn consume(session: &mut CheckSession<'_>, via: AssignmentMode) -> Ch
         ..request.clone()
     };
     for request in [request, part] {
-        let (answer, count) = (session.done(&request)?, request.burst.count);
+        let (response, count) = (session.run_configured(&request)?, request.burst.count);
         require!(
-            (answer.got, answer.bytes, answer.bad) == (count, count * 58, 0),
+            (response.got, response.bytes, response.bad) == (count, count * 58, 0),
             format!("got {count}, bytes {}, bad 0", count * 58),
             "got {}, bytes {}, bad {}",
-            answer.got,
-            answer.bytes,
-            answer.bad
+            response.got,
+            response.bytes,
+            response.bad
         );
     }
     Ok(())
@@ -180,18 +180,18 @@ pub(super) fn verify(session: &mut CheckSession<'_>, via: AssignmentMode) -> Che
         ),
         (true, 6, 7, "with verify and another seed, among 7 records"),
     ] {
-        let answer = session.done(&Consume {
+        let response = session.run_configured(&Consume {
             burst: burst(&topic, 50, 7, seed),
             via,
             verify,
             commit: false,
         })?;
         require!(
-            (answer.got, answer.bad) == (7, bad),
+            (response.got, response.bad) == (7, bad),
             format!("bad {bad} {what}"),
             "got {}, bad {}",
-            answer.got,
-            answer.bad
+            response.got,
+            response.bad
         );
     }
     Ok(())

@@ -13,7 +13,7 @@ use crate::{AssignmentMode, Consume, Gc, GetStats, ProduceCommand, ProducerState
 /// Between two commands a driver is idle: in at least one half second it uses at most 20 ms of CPU
 /// time.
 pub(super) fn idle(session: &mut CheckSession<'_>) -> CheckResult {
-    session.done(&Gc {})?;
+    session.run_configured(&Gc {})?;
     let pid = session.started()?.pid();
     let deadline = Instant::now() + IDLE_TIMEOUT;
     loop {
@@ -89,14 +89,14 @@ fn dozen(session: &mut CheckSession<'_>, topic: &str) -> CheckResult {
     for _ in 0..CLIENTS {
         session.check_stop()?;
         if session.can(state.capability())? {
-            session.done(&ProduceCommand {
+            session.run_configured(&ProduceCommand {
                 burst: burst.clone(),
                 state,
                 per_record: false,
             })?;
         }
         if session.can(via.capability())? {
-            session.done(&Consume {
+            session.run_configured(&Consume {
                 burst: burst.clone(),
                 via,
                 verify: false,
@@ -126,8 +126,8 @@ fn usage(session: &mut CheckSession<'_>, expected: Option<u64>) -> CheckResult<U
         last = threads;
         thread::park_timeout(IDLE_WINDOW);
     }
-    session.done(&Gc {})?;
-    let stats = session.done(&GetStats {})?;
+    session.run_configured(&Gc {})?;
+    let stats = session.run_configured(&GetStats {})?;
     let seen = ProcessUsage::read(pid)?;
     Ok(Usage {
         threads: seen.threads,

@@ -1,4 +1,4 @@
-//! Driver under check: started, configured and restarted as the checks need it.
+//! Session with the driver under check. Starts, configures and restarts it as the checks need.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,7 +56,7 @@ impl<'a> CheckSession<'a> {
         }
     }
 
-    /// Starts the driver, instead of one that was killed.
+    /// Returns the running driver. Starts one if none runs or the last one was killed.
     pub(super) fn start(&mut self) -> Result<&mut Driver, DriverError> {
         let running = self.driver.take().filter(Driver::is_alive);
         let driver = match running {
@@ -69,7 +69,7 @@ impl<'a> CheckSession<'a> {
         Ok(self.driver.insert(driver))
     }
 
-    /// Returns the running driver.
+    /// Returns the running driver; a failed start ends the check.
     pub(super) fn started(&mut self) -> CheckResult<&mut Driver> {
         let started = self.start();
         started.map_err(|error| end_of("the driver starts and responds to hello", &error))
@@ -108,19 +108,23 @@ impl<'a> CheckSession<'a> {
         }
     }
 
+    /// Returns `true` if the driver has the capability.
     pub(super) fn can(&mut self, capability: &str) -> CheckResult<bool> {
         Ok(self.driver()?.can(capability))
     }
 
-    /// Executes a command that must succeed, without configuring the driver before.
+    /// Executes a command that must succeed, without configuring the driver first.
     pub(super) fn run<R: DriverRequest>(&mut self, request: &R) -> CheckResult<R::Response> {
         let limit = self.limit();
         let response = self.started()?.run(request, limit);
         response.map_err(|error| end_of(&format!("a valid response to {}", R::OP), &error))
     }
 
-    /// Executes a command that must succeed.
-    pub(super) fn done<R: DriverRequest>(&mut self, request: &R) -> CheckResult<R::Response> {
+    /// Configures the driver if needed, and executes a command that must succeed.
+    pub(super) fn run_configured<R: DriverRequest>(
+        &mut self,
+        request: &R,
+    ) -> CheckResult<R::Response> {
         self.driver()?;
         self.run(request)
     }
@@ -143,7 +147,7 @@ impl<'a> CheckSession<'a> {
         }
     }
 
-    /// Sends settings, which replace those of the checks until [`driver`](Self::driver) is called.
+    /// Replaces the settings of the checks until [`driver`](Self::driver) is called.
     pub(super) fn reconfigure(
         &mut self,
         request: &Configure,
@@ -165,6 +169,7 @@ impl<'a> CheckSession<'a> {
         }
     }
 
+    /// Creates a topic for the driver and returns its name.
     pub(super) fn topic(&self, purpose: &str) -> CheckResult<String> {
         Ok(self.cluster.topic(&self.program.name, purpose)?)
     }
@@ -210,5 +215,5 @@ pub(super) fn settings() -> ClientSettings {
 
 /// Timeout of commands that must succeed.
 pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
-/// Timeout of commands that cannot succeed. A driver gives up after four fifths of it.
+/// Timeout of commands that cannot succeed. Drivers must respond within four fifths of it.
 pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(5);

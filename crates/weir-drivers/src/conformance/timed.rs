@@ -23,9 +23,9 @@ pub(super) fn open_roundtrip(session: &mut CheckSession<'_>) -> CheckResult {
         burst: burst(&session.topic("open")?, 10, 101, 9),
         rate: 200.0,
     };
-    let (answer, due) = returned(session, &request)?;
+    let (response, due) = returned(session, &request)?;
     // The last record is due half a second after the first; records are never sent early.
-    let sending_ns = answer.marks.t1.saturating_sub(answer.marks.t0);
+    let sending_ns = response.marks.t1.saturating_sub(response.marks.t0);
     require!(
         sending_ns >= 500_000_000,
         "at least 500 ms from t0 to t1 for 101 records at 200/s",
@@ -48,14 +48,14 @@ fn returned(
     session: &mut CheckSession<'_>,
     request: &RoundTrip,
 ) -> CheckResult<(RoundTripped, Vec<i64>)> {
-    let (answer, count) = (session.done(request)?, request.burst.count);
-    delivered(count, &answer.delivered)?;
+    let (response, count) = (session.run_configured(request)?, request.burst.count);
+    delivered(count, &response.delivered)?;
     require!(
-        (answer.got, answer.latency.count) == (count, count),
+        (response.got, response.latency.count) == (count, count),
         format!("got {count}, and as many latencies"),
         "got {}, {} latencies",
-        answer.got,
-        answer.latency.count
+        response.got,
+        response.latency.count
     );
     let found = session.cluster.read(&request.burst.topic)?;
     let is_primed = found.first().is_some_and(Stored::is_primer);
@@ -82,7 +82,7 @@ fn returned(
         "other keys: {:?}",
         &due[..due.len().min(5)]
     );
-    Ok((answer, due))
+    Ok((response, due))
 }
 
 pub(super) fn steady_produce(session: &mut CheckSession<'_>) -> CheckResult {
@@ -167,8 +167,8 @@ pub(super) fn flush(session: &mut CheckSession<'_>) -> CheckResult {
         state: ProducerState::Warm,
         per_record: false,
     };
-    let answer = session.run(&request)?;
-    delivered(3, &answer.delivered)
+    let response = session.run(&request)?;
+    delivered(3, &response.delivered)
 }
 
 /// Library whose flush waits as long as batches do (decision 0038).

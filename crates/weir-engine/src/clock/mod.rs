@@ -1,10 +1,11 @@
-//! Bound of the difference between two clocks, from timestamps of many small exchanges.
+//! Bound of the difference between two clocks, from the timestamps of many small exchanges.
 //!
-//! For any delays on the way, the offset of the other clock lies between `t2 - t3` and `t1 - t0`.
-//! The sample with the shortest round trip of each second is kept. Rates are fitted from the
-//! samples within [`HORIZON`], so that a rate may change slowly. The stated bound covers what the
-//! sample before and the sample after allow, each continued with the rates of its own side:
-//! a step of a clock that is too small to be detected is therefore covered as well.
+//! The four timestamps of an [`Exchange`] are t0 to t3. Whatever the network delays are, the offset
+//! of the peer's clock is between `t2 - t3` and `t1 - t0`. Of each second, the sample with the
+//! shortest round trip is stored. Rates are fitted to the samples within [`HORIZON`], so a rate may
+//! change slowly. The bound includes all offsets that the samples before and after a time allow,
+//! each extrapolated with the rates of its side. So the bound also covers a clock step that is too
+//! small to be detected.
 //!
 //! This module has no sockets and no clocks; [`udp`] has them.
 
@@ -18,7 +19,7 @@ use weir_load::clock::nanos;
 
 use rates::{RATE_MAX, Rates, Sample};
 
-/// Timestamps of one exchange, in nanoseconds; the first and the last are of the own clock.
+/// Timestamps of one exchange, in nanoseconds. This machine's clock has the first and the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
     /// Request sent.
@@ -31,7 +32,7 @@ pub struct Exchange {
     pub received_ns: u64,
 }
 
-/// Reason for no bound.
+/// Reason why no bound can be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ClockError {
     /// The exchanges do not reach from the start to the end of the time span.
@@ -42,7 +43,7 @@ pub enum ClockError {
     Stepped(u64),
 }
 
-/// Difference of the peer's clock to the own one over a time span.
+/// Offset of the peer's clock from this machine's clock over a time span.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockBound {
     /// Offset of the peer's clock in the middle of the time span, in nanoseconds.
@@ -58,9 +59,9 @@ pub struct ClockBound {
 pub struct ClockHistory {
     /// The best sample of each window, in order of time.
     samples: Vec<Sample>,
-    /// Time of the first exchange, from which all times count.
+    /// Time of the first exchange; sample times are relative to it.
     start_ns: Option<u64>,
-    /// The offset of the first exchange, from which all offsets count.
+    /// Offset of the first exchange; sample offsets are relative to it.
     base_ns: i128,
     /// Number of the window of the last sample.
     window: u64,
@@ -107,7 +108,7 @@ impl ClockHistory {
 
     fn push(&mut self, window: u64, sample: Sample) {
         if self.samples.len() >= SAMPLES_MAX {
-            // The oldest cell is complete long before.
+            // No running cell needs samples of this age.
             self.samples.drain(..SAMPLES_MAX / 2);
         }
         self.window = window;
@@ -173,7 +174,7 @@ impl ClockHistory {
         let rates = |samples: &[Sample]| Rates::of(samples).ok_or_else(stepped);
         // Both sides together detect a step between them.
         rates(&all[from..until])?;
-        // A side with few samples says little about its rate.
+        // Few samples do not determine a rate, so a short side borrows from the other one.
         let until_min = (from + SIDE_SAMPLES_MIN).min(all.len());
         let left = rates(&all[from..(at + 1).max(until_min)])?;
         let from_max = until.saturating_sub(SIDE_SAMPLES_MIN);
@@ -186,13 +187,14 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Time for 64 exchanges before and after a time span.
+/// Time before and after a measured time span in which clocks are compared: 64 exchanges.
 pub const LEAD: Duration = Duration::from_secs(8);
-/// Time of which one sample is kept.
+/// Length of a window; the best sample of each window is stored.
 const WINDOW: Duration = Duration::from_secs(1);
 /// Distance up to which samples determine the rate of a clock.
 const HORIZON: Duration = Duration::from_secs(30);
-/// Samples of a side that determine its rate; less reach into the other side.
+/// Minimum number of samples that determine the rate of a side. If a side has fewer, samples of the
+/// other side are included.
 const SIDE_SAMPLES_MIN: usize = 6;
 /// Maximum number of samples: nine hours.
 const SAMPLES_MAX: usize = 1 << 15;

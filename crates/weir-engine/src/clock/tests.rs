@@ -1,4 +1,4 @@
-//! The bound contains the truth for scripted clocks and delays.
+//! The bound contains the true offset for scripted clocks and delays.
 
 use proptest::prelude::*;
 
@@ -10,11 +10,11 @@ struct Script {
     offset_ns: i64,
     /// Constant part of the rate, in ppm.
     drift_ppm: f64,
-    /// Amplitude of the change of the rate, in ppm, and its period in seconds.
+    /// Periodic change of the rate: amplitude in ppm and period in seconds.
     wander: (f64, f64),
     /// Time and size of a step of the peer's clock.
     step: Option<(f64, i64)>,
-    /// Least delay on the way to the peer and back, in nanoseconds.
+    /// Minimum delay to the peer and back, in nanoseconds.
     delay_ns: (u64, u64),
     jitter_ns: u64,
     /// Share of lost exchanges, in percent.
@@ -109,7 +109,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn bound_contains_truth_with_drift_and_asymmetry(script in script(), run_s in 1.0..90.0) {
+    fn bound_contains_true_offset_with_drift_and_asymmetry(script in script(), run_s in 1.0..90.0) {
         let bound = script.bound(run_s).unwrap();
         let error = script.error(&bound, run_s);
         prop_assert!(error <= bound.error_ns as f64, "{error} beyond {bound:?}");

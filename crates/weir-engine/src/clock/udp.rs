@@ -1,7 +1,8 @@
-//! Clock exchanges over UDP: a thread that answers, and a thread that asks eight times a second.
+//! Clock exchanges over UDP: a thread that responds, and a thread that sends eight requests per
+//! second.
 //!
-//! A packet has 64 bytes in both directions, so that both ways take equally long and an answer is
-//! never larger than its request.
+//! Packets have 64 bytes in both directions, so that both directions take equally long and a
+//! response is never larger than its request.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use super::{ClockHistory, Exchange};
 
-/// Secret of a measurement; packets with another one are not answered.
+/// Secret of a measurement; packets with another key are ignored.
 pub type ClockKey = [u8; 16];
 
-/// Thread that answers clock exchanges; ends when dropped.
+/// Thread that responds to clock exchanges; ends when dropped.
 #[derive(Debug)]
 pub struct ClockEcho {
     address: SocketAddr,
@@ -30,7 +31,7 @@ pub struct ClockMeter {
 }
 
 impl ClockEcho {
-    /// Answers at `listen` with the time that `now` returns, in Unix nanoseconds.
+    /// Responds at `listen` with the time that `now` returns, in Unix nanoseconds.
     ///
     /// # Errors
     /// The error of the socket, if it cannot be bound.
@@ -42,14 +43,14 @@ impl ClockEcho {
         let socket = UdpSocket::bind(listen)?;
         socket.set_read_timeout(Some(POLL_INTERVAL))?;
         let address = socket.local_addr()?;
-        let thread = StoppedThread::start(move |stop| answer(&socket, &key, &now, stop));
+        let thread = StoppedThread::start(move |stop| respond(&socket, &key, &now, stop));
         Ok(Self {
             address,
             _thread: thread,
         })
     }
 
-    /// Returns the address that answers.
+    /// Returns the address of the socket.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -72,8 +73,9 @@ impl ClockMeter {
         let socket = UdpSocket::bind(any)?;
         let history = Arc::new(Mutex::new(ClockHistory::default()));
         let sink = Arc::clone(&history);
-        let thread =
-            StoppedThread::start(move |stop| ask((&socket, peer), &key, &now, stop, &sink));
+        let thread = StoppedThread::start(move |stop| {
+            send_requests((&socket, peer), &key, &now, stop, &sink)
+        });
         Ok(Self {
             history,
             _thread: thread,
@@ -90,7 +92,7 @@ fn lock(history: &Mutex<ClockHistory>) -> MutexGuard<'_, ClockHistory> {
     history.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn answer(socket: &UdpSocket, key: &ClockKey, now: &impl Fn() -> u64, stop: &AtomicBool) {
+fn respond(socket: &UdpSocket, key: &ClockKey, now: &impl Fn() -> u64, stop: &AtomicBool) {
     // Longer packets are cut, and then not of this length.
     let mut bytes = [0; PACKET_BYTES + 1];
     while !stop.load(Ordering::Relaxed) {
@@ -103,13 +105,14 @@ fn answer(socket: &UdpSocket, key: &ClockKey, now: &impl Fn() -> u64, stop: &Ato
         };
         packet.received_ns = received_ns;
         packet.sent_ns = now();
-        // A lost answer is a lost exchange.
+        // A lost response is a lost exchange.
         let _ = socket.send_to(&packet.bytes(key), peer);
     }
 }
 
-/// Asks `peer`. Answers may come from another address of its machine; the key identifies them.
-fn ask(
+/// Sends requests to `peer` and adds the exchanges. Responses may come from another address of its
+/// machine; the key identifies them.
+fn send_requests(
     (socket, peer): (&UdpSocket, SocketAddr),
     key: &ClockKey,
     now: &impl Fn() -> u64,
@@ -124,7 +127,7 @@ fn ask(
         }
         let packet = Packet {
             number,
-            asked_ns: now(),
+            requested_ns: now(),
             ..Packet::default()
         };
         // A packet that cannot be sent is a lost exchange.
@@ -150,7 +153,7 @@ fn ask(
             // The peer returns our send time. It cannot gain by changing it: it defines its clock.
             if let Some(packet) = packet.filter(|packet| packet.number <= number) {
                 lock(history).add(&Exchange {
-                    sent_ns: packet.asked_ns,
+                    sent_ns: packet.requested_ns,
                     peer_received_ns: packet.received_ns,
                     peer_sent_ns: packet.sent_ns,
                     received_ns,
@@ -163,7 +166,7 @@ fn ask(
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Packet {
     number: u64,
-    asked_ns: u64,
+    requested_ns: u64,
     received_ns: u64,
     sent_ns: u64,
 }
@@ -173,7 +176,12 @@ impl Packet {
         let mut bytes = [0; PACKET_BYTES];
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8..24].copy_from_slice(key);
-        let numbers = [self.number, self.asked_ns, self.received_ns, self.sent_ns];
+        let numbers = [
+            self.number,
+            self.requested_ns,
+            self.received_ns,
+            self.sent_ns,
+        ];
         for (place, number) in bytes[24..56].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_be_bytes());
         }
@@ -189,7 +197,7 @@ impl Packet {
         });
         Some(Self {
             number: numbers.next()?,
-            asked_ns: numbers.next()?,
+            requested_ns: numbers.next()?,
             received_ns: numbers.next()?,
             sent_ns: numbers.next()?,
         })
@@ -240,7 +248,7 @@ mod tests {
     fn packets_need_the_key() {
         let packet = Packet {
             number: 1,
-            asked_ns: 2,
+            requested_ns: 2,
             received_ns: 3,
             sent_ns: u64::MAX,
         };

@@ -1,4 +1,4 @@
-//! Running delivery check of one client.
+//! Delivery check of one client, updated with each delivery.
 
 use std::cmp::Ordering;
 
@@ -98,9 +98,9 @@ impl DeliveryChecker {
         })
     }
 
-    /// Counts a delivery that is known by its offset only, in an item with some of the records of a
-    /// partition. Offsets between two deliveries may belong to other items, so gaps are not
-    /// detected. A lower offset than the newest is late, the newest offset again is a duplicate.
+    /// Counts a delivery of which only the offset is known, for an item with some of the records of
+    /// a partition. Offsets between two deliveries may belong to other items, so gaps are not
+    /// detected. An offset below the highest is reordered; the highest offset again is a duplicate.
     pub fn on_sparse_offset(
         &mut self,
         key: KeyId,
@@ -113,7 +113,7 @@ impl DeliveryChecker {
         })
     }
 
-    /// Counts a delivery of a sequence, whose first one is in order.
+    /// Counts a delivery. `deliver` checks it, unless it is the first of its sequence.
     fn count(
         &mut self,
         (key, producer): (KeyId, u32),
@@ -121,7 +121,7 @@ impl DeliveryChecker {
         in_window: bool,
         deliver: impl FnOnce(&mut SequenceState) -> DeliveryCheck,
     ) -> DeliveryCheck {
-        let verdict = match self.find(key, producer) {
+        let check = match self.find(key, producer) {
             Ok(at) => deliver(&mut self.streams[at]),
             Err(at) => {
                 let first = SequenceState {
@@ -138,14 +138,14 @@ impl DeliveryChecker {
         self.counts.updates_total += 1;
         if in_window {
             self.counts.deliveries_in_window += 1;
-            match verdict {
+            match check {
                 DeliveryCheck::Duplicate => self.counts.duplicated += 1,
                 DeliveryCheck::Reordered => self.counts.reordered += 1,
                 DeliveryCheck::Unknown => self.counts.unchecked += 1,
                 DeliveryCheck::InOrder | DeliveryCheck::AfterGap(_) => {}
             }
         }
-        verdict
+        check
     }
 
     /// Counts a delivery without a stamp, which cannot be checked.
@@ -160,7 +160,7 @@ impl DeliveryChecker {
         self.conflation
     }
 
-    /// Returns the current counts; `lost` and `conflated` are known only after settling.
+    /// Returns the current counts. Only [`Self::settle`] sets `lost` and `conflated`.
     pub fn counts(&self) -> &DeliveryCounts {
         &self.counts
     }

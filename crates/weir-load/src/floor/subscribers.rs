@@ -1,4 +1,4 @@
-//! Sockets of the baseline server by key, and the measured loop, which only writes.
+//! Sockets of the baseline server by key. The measured loop only writes to them.
 
 use std::io::{self, Write};
 
@@ -16,13 +16,12 @@ pub(super) struct Subscribers {
     pub(super) counts: FloorSummary,
 }
 
-/// Sockets of one key. Each record starts with another one, so that none is always first.
+/// Sockets of one key. Each record starts at the next socket, so that none is always first.
 #[derive(Debug)]
 struct KeySockets<S> {
     sockets: Vec<S>,
     first: usize,
-    /// Values that all of them received last; `None` before the first frame and after a new
-    /// subscriber.
+    /// Values last sent to all sockets; `None` before the first frame and after a new subscriber.
     last_sent: Option<Values>,
     /// Index of a failed socket, and `true` if its send buffer was full; empty between writes.
     failed: Vec<(usize, bool)>,
@@ -37,25 +36,25 @@ impl Subscribers {
             self.counts.closed_other += 1;
             return;
         }
-        let row = match filter {
+        let sockets = match filter {
             KeyFilter::All => &mut self.all_keys,
             KeyFilter::Key(key) => self.by_key.entry(key).or_default(),
         };
-        row.sockets.push(socket);
-        row.last_sent = None;
+        sockets.sockets.push(socket);
+        sockets.last_sent = None;
         self.counts.sockets_max = self.counts.sockets_max.max(self.sockets());
     }
 
     /// Writes a record to every socket of the key, and to those that receive all keys.
     pub(super) fn send(&mut self, key: &[u8], values: &Values, frames: &mut FrameBuilder) {
-        let rows = [self.by_key.get_mut(key), Some(&mut self.all_keys)];
-        for row in rows.into_iter().flatten() {
-            if row.sockets.is_empty() {
+        let groups = [self.by_key.get_mut(key), Some(&mut self.all_keys)];
+        for group in groups.into_iter().flatten() {
+            if group.sockets.is_empty() {
                 continue;
             }
-            let frame = frames.build(row.last_sent.as_ref(), values);
-            row.write(frame, &mut self.counts);
-            row.last_sent.get_or_insert_default().copy_from(values);
+            let frame = frames.build(group.last_sent.as_ref(), values);
+            group.write(frame, &mut self.counts);
+            group.last_sent.get_or_insert_default().copy_from(values);
         }
     }
 

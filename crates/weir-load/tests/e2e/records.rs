@@ -1,5 +1,5 @@
-//! Values with a schema: written, read back and timed without headers, and registered at a real
-//! registry.
+//! Values with a schema: produced without headers, consumed and timed; schemas registered with a
+//! real registry.
 
 use std::sync::atomic::AtomicBool;
 
@@ -76,7 +76,7 @@ fn check_in(
     );
     match is_stamp {
         true => assert_eq!(interval_count(&events, LatencyTag::Response), 600),
-        // Their events were read above.
+        // `updates` has consumed the interval events.
         false => assert_eq!(summary.client_p99_us.clients(), 2),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Group<'a> {
 
 pub(crate) type TitledTable = (String, ReportTable);
 
-/// Returns the field of a row and a value size.
+/// Function that returns the field of a row and a value size.
 pub(crate) type TableBlock<'a> = Box<dyn Fn(RowKey, u64) -> Option<Field> + 'a>;
 
 /// A block of a table with its title.
@@ -105,7 +105,7 @@ impl<'a> Group<'a> {
         first.map_or(&weir_stats::libraries::QUANTITIES[0], CellView::headline)
     }
 
-    /// Returns the other quantities in its samples, except CPU time.
+    /// Returns the other times that its samples contain.
     pub(crate) fn further(&self) -> Vec<&'static Quantity> {
         let headline = self.headline().name;
         let has = |quantity: &&Quantity| {
@@ -123,6 +123,7 @@ impl<'a> Group<'a> {
         cells.filter_map(|cell| Some((cell.name.as_str(), cell.skipped.as_deref()?)))
     }
 
+    /// Returns the heading of the row labels.
     pub(crate) fn corner(&self) -> &'static str {
         match self.places.first() {
             Some(RowKey::Rate(_)) => "rate \\ bytes",
@@ -188,7 +189,7 @@ impl<'a> Group<'a> {
         Some((title, table))
     }
 
-    /// Returns which library is better below 100 %, in parentheses.
+    /// Returns a note that names the library that is better below 100 %.
     fn better_below(&self) -> String {
         let first = self.cells.first().and_then(CellView::first);
         first.map_or_else(String::new, |it| {
@@ -283,7 +284,7 @@ impl<'a> Group<'a> {
         self.table(self.blocks_of_others(quantity, field))
     }
 
-    /// Returns a block for each library that the first is compared with.
+    /// Returns a block for each library with which the first one is compared.
     fn blocks_of_others<'b>(
         &'b self,
         quantity: &'b Quantity,
@@ -304,7 +305,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Returns a ratio in bold if the first library is better, and paler if no difference is shown.
+/// Returns a ratio with its interval: bold if the first library is better, pale if no difference is
+/// shown.
 fn median_entry(ratio: &PairRatio) -> Field {
     let shown = ratio.verdict();
     let percent = |value: f64| format::number(Some(value));

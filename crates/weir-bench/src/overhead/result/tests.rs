@@ -49,7 +49,7 @@ fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
 #[test]
 fn limits_compare_within_each_repetition() {
     let run = run(|_| {});
-    let found: Vec<(ThresholdStatus, String)> = run
+    let checked: Vec<(ThresholdStatus, String)> = run
         .thresholds
         .iter()
         .map(|it| (it.status, format!("{:.3}", it.actual.unwrap_or(-1.0))))
@@ -64,7 +64,7 @@ fn limits_compare_within_each_repetition() {
         (NotChecked, "-1.000"),
     ];
     assert_eq!(
-        found,
+        checked,
         expected.map(|(status, text)| (status, text.to_owned()))
     );
     let reason = run.thresholds[2].reason.as_deref();
@@ -131,9 +131,9 @@ fn ratio_uses_shown_values_despite_invalid_repetition() {
     assert!(run.verdict.contains(&shown), "{shown}: {}", run.verdict);
 }
 
-/// An interval that contains the bound decides nothing: only more repetitions can.
+/// If the interval contains the bound, the limit is undecided and needs more repetitions.
 #[test]
-fn a_wide_interval_is_undecided() {
+fn wide_interval_is_undecided() {
     let plan = super::super::plan::tests::built_in();
     let cells = |ratios: &[f64]| -> Vec<Cell> {
         let pair = |(repetition, ratio): (u64, &f64)| {
