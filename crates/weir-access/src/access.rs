@@ -16,17 +16,18 @@ pub struct SessionAccess {
     pub identity: Arc<UserIdentity>,
     /// `None` without item rules.
     pub grants: Option<Grants>,
-    /// Position of the session rule that applies.
+    /// Index of the session rule that applies.
     pub rule: Option<u16>,
-    /// Time of the event loop at which the session has its highest age; `u64::MAX` if never.
+    /// Event loop time in milliseconds at which the session reaches its maximum age; `u64::MAX` if
+    /// never.
     pub aged_ms: u64,
-    /// Time of the event loop at which the session ends; `u64::MAX` if never.
+    /// Event loop time in milliseconds at which the session ends; `u64::MAX` if never.
     pub end_ms: u64,
-    /// Parts in the usage of the user and of the tenant.
+    /// The session's parts of the usage of its user and of its tenant.
     pub shares: Box<[UsageShare]>,
     /// Claims `tls.*` of a client with a token, which a new token does not change.
     pub certificate: Option<Box<Value>>,
-    /// Number of sessions that were identified like this one.
+    /// Number of open sessions that were identified in the same way.
     pub count: Arc<AtomicU64>,
 }
 
@@ -36,12 +37,12 @@ impl SessionAccess {
         &self.identity
     }
 
-    /// Returns the time of the event loop at which the session ends.
+    /// Returns the event loop time in milliseconds at which the session ends.
     pub fn end_ms(&self) -> u64 {
         self.end_ms
     }
 
-    /// Notes where the session is, so that a newer one of the same user can end it.
+    /// Stores the location of the session, so that a newer session of the same user can end it.
     pub fn set_place(&mut self, place: SessionPlace) {
         self.shares
             .iter_mut()
@@ -67,7 +68,7 @@ impl SessionAccess {
             .for_each(UsageShare::remove_subscription);
     }
 
-    /// Counts a request. Returns `false` if user or tenant send too many.
+    /// Counts a request. Returns `false` if the user or the tenant exceeds its rate.
     pub fn take_request(&self, now_ms: u64) -> bool {
         self.shares.iter().all(|share| share.take_request(now_ms))
     }
@@ -79,7 +80,7 @@ impl Drop for SessionAccess {
     }
 }
 
-/// Returns the lower one of two limits, of which any may be absent.
+/// Returns the lower of two limits; `None` means no limit.
 pub(crate) fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -91,8 +92,8 @@ pub(crate) fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// With the identity, which has at most 72 bytes and its texts, and the values of claims, a
-    /// session needs fewer than 300 bytes; 24 of these and the values are for rules.
+    /// A session needs less than 300 bytes: this, the identity (72 bytes and its texts), and the
+    /// values of claims. Rules cause 24 of these bytes and the values.
     #[test]
     fn access_stays_small() {
         assert!(

@@ -1,4 +1,4 @@
-//! Where the keys of an issuer come from: a file that is watched, or a web server.
+//! Sources of an issuer's keys: a watched file or a web server.
 
 use std::fmt;
 use std::io::Read;
@@ -13,7 +13,7 @@ use weir_identity::{AlgorithmSet, SafeUrl};
 use weir_net::tls::FileWatcher;
 use weir_security::{HttpError, Roots, StoreError, fetch_document};
 
-/// Limit of one request, from the name of the server to the last byte.
+/// Timeout of one request, from name resolution to the last byte.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(4);
 const DOCUMENT_BYTES_MAX: u64 = 256 << 10;
 
@@ -30,7 +30,7 @@ pub enum KeyFileError {
     Key { path: String, error: KeyError },
 }
 
-/// Reason why keys were not fetched.
+/// Error of a request for keys.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     #[error(transparent)]
@@ -77,7 +77,7 @@ pub struct KeyServer {
 }
 
 impl KeySource {
-    /// Reads the authorities of an issuer's server.
+    /// Returns the certificate authorities for an issuer's server.
     pub fn roots(issuer: &IssuerConfig, dir: &Path) -> Result<Roots, StoreError> {
         match issuer.ca_file.as_deref() {
             None => Ok(Roots::System),
@@ -146,7 +146,7 @@ impl KeyFile {
             }
             KeyFileKind::Pem => key(VerificationKey::from_pem(&bytes, self.algorithms)),
             KeyFileKind::Secret => {
-                // Editors end files with a line end.
+                // Editors add a line end, which is not part of the secret.
                 key(VerificationKey::from_secret(bytes.trim_ascii_end()))
             }
         }
@@ -203,7 +203,7 @@ mod tests {
         KeySource::open(&config.issuers[0], Roots::System, Path::new(".")).expect("a source")
     }
 
-    /// Fetches keys from a server that gives these responses, `ADDRESS` replaced by its own.
+    /// Fetches keys from a server that sends these responses. `ADDRESS` stands for its address.
     fn fetch(discovers: bool, responses: &[(&str, &str)]) -> Result<usize, String> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -263,7 +263,7 @@ mod tests {
             (false, ok, &*huge, "limit"),
             (false, ok, "{\"keys\":[]}", "no usable key"),
         ] {
-            // A second response, which must not be asked for.
+            // The second response must not be requested.
             let error = fetch(discovers, &[(head, body), (ok, KEYS)]).expect_err(reason);
             assert!(error.contains(reason), "{error}");
         }

@@ -119,7 +119,7 @@ impl UsageTable {
 }
 
 impl UsageShare {
-    /// Notes where the session is, if a newer one may end it.
+    /// Stores the location of the session, if a newer one may end it.
     pub fn set_place(&mut self, place: SessionPlace) {
         if !self.is_replaceable {
             return;

@@ -14,13 +14,13 @@ pub struct OpenSession {
     pub id: String,
     /// `LS_user`.
     pub user: Option<String>,
-    /// The adapter wants to know of subscriptions.
+    /// `true` if the adapter requests notifications about subscriptions.
     pub wants_tables: bool,
-    /// Highest bandwidth in kbit/s.
+    /// Maximum bandwidth in kbit/s.
     pub bandwidth_max_kbps: Option<f64>,
     /// Identity, if only the adapter has identified the client.
     pub identity: Option<Arc<UserIdentity>>,
-    /// Time at which the session ends.
+    /// Time in milliseconds at which the session ends.
     pub end_ms: Option<u64>,
 }
 
@@ -28,9 +28,9 @@ pub struct OpenSession {
 #[derive(Debug)]
 struct SessionEntry {
     session: OpenSession,
-    /// Subscriptions that the adapter limits or knows, by number.
+    /// Subscriptions that have a frequency limit or a table, by number.
     subscriptions: BTreeMap<u32, OpenSubscription>,
-    /// Requests about new tables without an outcome.
+    /// Number of requests about new tables without an outcome.
     open_tables: usize,
 }
 
@@ -40,12 +40,13 @@ struct OpenSubscription {
     table: Option<Box<TableInfo>>,
 }
 
-/// Sessions by the key that the caller has for them.
+/// Sessions by the caller's key.
 #[derive(Debug, Default)]
 pub struct SessionTable {
     entries: HashMap<u64, SessionEntry>,
-    /// Ended sessions whose last request about a table has no outcome yet. `NSC` follows it.
+    /// Ended sessions with a request about a table that has no outcome yet. `NSC` is sent after it.
     closing: HashMap<u64, SessionEntry>,
+    /// Times at which sessions end, in milliseconds, with their keys.
     ends: BTreeSet<(u64, u64)>,
 }
 
@@ -66,7 +67,7 @@ impl SessionTable {
         self.entries.get(&key).map(|entry| &entry.session)
     }
 
-    /// Notes a subscription. With a table, its end is notified.
+    /// Adds a subscription. If it has a table, the adapter is notified of its end.
     pub fn subscribed(
         &mut self,
         key: u64,
@@ -86,14 +87,14 @@ impl SessionTable {
         }
     }
 
-    /// Notes the end of a subscription. Returns the request to send.
+    /// Removes a subscription. Returns the request to send.
     pub fn unsubscribed(&mut self, key: u64, sub_id: u32) -> Option<AdapterRequest> {
         let entry = self.entries.get_mut(&key)?;
         let table = entry.subscriptions.remove(&sub_id)?.table?;
         Some(close_table(&entry.session.id, *table))
     }
 
-    /// Returns the number of the subscription that the adapter knows by the number of its table.
+    /// Returns the number of the subscription whose table has the number `window`.
     pub fn sub_id_of(&self, key: u64, window: i32) -> Option<u32> {
         let mut all = self.entries.get(&key)?.subscriptions.iter();
         let is_named = |one: &OpenSubscription| {
@@ -110,15 +111,15 @@ impl SessionTable {
         entry.subscriptions.get(&sub_id)?.frequency_max
     }
 
-    /// Notes that a request about a new table was sent.
+    /// Counts a sent request about a new table.
     pub fn begin_table(&mut self, key: u64) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.open_tables += 1;
         }
     }
 
-    /// Notes the outcome of a request about a new table. Returns the requests to send: the end of
-    /// `unused`, an accepted table without a subscription, and that of a session which has ended.
+    /// Handles the outcome of a request about a new table. Returns the requests to send: the end of
+    /// `unused`, an accepted table without a subscription, and the end of a closed session.
     pub fn end_table(&mut self, key: u64, unused: Option<Box<TableInfo>>) -> Vec<AdapterRequest> {
         let found = self.entries.get_mut(&key);
         let is_closing = found.is_none();
@@ -162,7 +163,7 @@ impl SessionTable {
         requests
     }
 
-    /// Returns a session whose time has ended, once.
+    /// Returns the key of a session that has reached its end. Returns each session once.
     pub fn pop_ended(&mut self, now_ms: u64) -> Option<u64> {
         let (end_ms, key) = *self.ends.first()?;
         if end_ms > now_ms {

@@ -1,7 +1,7 @@
 //! The frame classes of one item.
 //!
-//! A few classes are searched linearly. More have an index, so that finding, adding and removing a
-//! class takes constant time.
+//! Up to a few classes, a search is linear. Larger lists have an index, so that finding, adding and
+//! removing a class takes constant time.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ struct ClassIndex {
     by_source: [u32; 3],
 }
 
-/// Identity of a class. The addresses are those of objects that the class keeps alive.
+/// Identity of a class. Schema and diffs are compared by address; the class keeps them alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct ClassId {
     schema: usize,

@@ -1,5 +1,5 @@
-//! Applies a filter chain to one record batch: decompresses it, edits its records, and makes it
-//! valid again.
+//! Applies a filter chain to one record batch: decompresses it, edits its records, compresses it
+//! again, and updates length and checksum.
 
 use weir_wire::records::{
     BATCH_HEADER_BYTES, Batches, Codec, RecordLayout, RecordsError, SnappyFraming, put_record,
@@ -19,7 +19,7 @@ pub(crate) enum BatchOutcome {
     Edited,
     /// A rebuilt batch, appended to `out`.
     Rebuilt,
-    /// A batch that is too expensive now.
+    /// A batch that exceeds the work budget of this thread.
     Deferred,
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn run(
         bytes_max: batch_buffers.limits.batch_bytes,
         meter: &mut batch_buffers.meter,
     };
-    let edited = filter.records(payload, count)?;
+    let edited = filter.edit_records(payload, count)?;
     let plain: &[u8] = match (batch_buffers.rows.is_empty(), edited, codec) {
         (true, false, _) => return Ok(BatchOutcome::Untouched),
         (true, true, Codec::None) => {
@@ -145,14 +145,16 @@ pub(crate) fn run(
 struct BatchFilter<'a> {
     chain: &'a [&'a dyn Filter],
     replacements: &'a mut ReplacementBuffer,
+    /// Changes by the index of their record.
     rows: &'a mut Vec<(usize, Changes)>,
     bytes_max: usize,
     meter: &'a mut WorkMeter,
 }
 
 impl BatchFilter<'_> {
-    /// Returns `true` if a record was edited in place. Other changes are in the rows.
-    fn records(&mut self, payload: &mut [u8], count: usize) -> Result<bool, BatchRejection> {
+    /// Applies the chain to all records. Returns `true` if one was edited in place; other changes
+    /// are added to `rows`.
+    fn edit_records(&mut self, payload: &mut [u8], count: usize) -> Result<bool, BatchRejection> {
         let (mut at, mut edited) = (0, false);
         let mut rejected = Vec::new();
         for index in 0..count {
@@ -171,9 +173,12 @@ impl BatchFilter<'_> {
             if changes.value.is_some() || changes.headers.is_some() {
                 self.rows.push((index, changes));
             }
-            if let Err(RecordRejection(why)) = passed {
+            if let Err(RecordRejection(reason)) = passed {
                 if rejected.len() < REJECTED_LISTED_MAX {
-                    rejected.push((i32::try_from(index).unwrap_or(i32::MAX), why.into_owned()));
+                    rejected.push((
+                        i32::try_from(index).unwrap_or(i32::MAX),
+                        reason.into_owned(),
+                    ));
                 }
             }
             check_size(self.replacements.bytes.len(), self.bytes_max)?;
@@ -241,8 +246,9 @@ pub(crate) fn too_many(records_max: usize) -> BatchRejection {
 }
 
 pub(crate) const TOO_SLOW: &str = "filtering takes too long: send smaller batches";
-/// Cost of a record in addition to its bytes.
+/// Work units of a record in addition to one per byte.
 const RECORD_UNITS: u64 = 64;
+/// Number of records after which the time is checked.
 const RECORDS_PER_CLOCK_READ: usize = 64;
 /// Maximum number of rejected records listed. The first ones are enough for a producer.
 const REJECTED_LISTED_MAX: usize = 100;

@@ -1,5 +1,5 @@
-//! Clients with different claims at a topic under load: they come and go, lose their connections
-//! and recover, and none receives a record of others or misses one of its own.
+//! Clients with different claims on a topic under load. They create and end sessions, lose
+//! connections and recover. No client receives a record of another tenant or misses one of its own.
 //!
 //! `WEIR_CHURN_SECONDS` (default 5) and `WEIR_CHURN_RATE` (default 2,000 records per second) set
 //! the scale; `make test-churn` runs ten minutes at 10,000.
@@ -48,7 +48,7 @@ const PARAMETERS: &[(&str, &str)] = &[
 ];
 const TENANTS: [&str; 4] = ["acme", "zeta", "omega", "none"];
 const DIFFS: &str = "weir_gateway_diffs_tlcp_diff_total";
-/// Number of the subscription that gets every update.
+/// Number of the subscription that receives every update.
 const RAW: u32 = 1;
 const SCHEMA: &str = "tenant%20number%20text";
 const ROW_SCHEMA: &str = "tenant%20number%20text%20key%20command";
@@ -62,13 +62,14 @@ struct Totals {
 }
 
 /// A session of a client, over all its connections.
-struct Visit<'a> {
+struct TestSession<'a> {
     address: SocketAddr,
     id: String,
     tenants: &'a [&'a str],
     totals: &'a Totals,
-    /// Data notifications received, and those that a recovery repeats.
+    /// Number of data notifications received.
     count: u64,
+    /// Number of notifications that the recovery still repeats.
     repeated: u64,
     states: HashMap<u32, ItemState>,
     /// Last number of each tenant in mode RAW.
@@ -76,7 +77,7 @@ struct Visit<'a> {
     has_ended: bool,
 }
 
-impl<'a> Visit<'a> {
+impl<'a> TestSession<'a> {
     fn begin(address: SocketAddr, token: &str, tenants: &'a [&'a str], totals: &'a Totals) -> Self {
         let own = format!("&LS_password={token}");
         totals.sessions.fetch_add(1, Ordering::Relaxed);
@@ -111,7 +112,7 @@ impl<'a> Visit<'a> {
         ));
     }
 
-    /// Reads some lines of a stream, then cuts it.
+    /// Binds the session, reads some lines, then closes the connection.
     fn stream(&mut self, lines: usize, recovers: bool) {
         let mut http = Http::connect(self.address);
         let from = match recovers {
@@ -163,13 +164,13 @@ impl<'a> Visit<'a> {
                 self.check(sub_id, text);
             }
             Line::Overflow { sub_id: RAW, .. } => self.numbers.clear(),
-            // The journal or the queue was too short for this client.
+            // The client lagged too far behind.
             Line::End { .. } | Line::ConErr { .. } => self.has_ended = true,
             _ => {}
         }
     }
 
-    /// Checks that the values of an update are of one record of an own tenant.
+    /// Checks that all values of an update are from one record of one of the client's tenants.
     fn check(&mut self, sub_id: u32, line: &str) {
         let state = &self.states[&sub_id];
         let values: Vec<_> = state.values().collect();
@@ -196,38 +197,38 @@ impl<'a> Visit<'a> {
 
 /// Returns a text that names its record and is long enough for diffs.
 fn text(tenant: &str, number: impl std::fmt::Display) -> String {
-    format!("a text of {tenant} that is always the same but for its number {number}, and an end")
+    format!("a text of {tenant} that changes only in its number {number}, which is here")
 }
 
-/// Comes and goes until the time is over.
+/// Creates sessions, interrupts and ends them until `end`.
 fn churn(address: SocketAddr, token: &str, tenants: &[&str], end: Instant, totals: &Totals) {
     let mut random = StdRng::seed_from_u64(tenants.len() as u64);
     while Instant::now() < end {
-        let mut visit = Visit::begin(address, token, tenants, totals);
-        visit.add(RAW, "RAW", "news", SCHEMA);
-        visit.add(2, "MERGE", "news", SCHEMA);
-        visit.add(3, "DISTINCT", "news", SCHEMA);
-        visit.add(4, "COMMAND", "rows", ROW_SCHEMA);
-        visit.stream(random.random_range(1..200), false);
+        let mut session = TestSession::begin(address, token, tenants, totals);
+        session.add(RAW, "RAW", "news", SCHEMA);
+        session.add(2, "MERGE", "news", SCHEMA);
+        session.add(3, "DISTINCT", "news", SCHEMA);
+        session.add(4, "COMMAND", "rows", ROW_SCHEMA);
+        session.stream(random.random_range(1..200), false);
         for round in 0..6 {
-            if visit.has_ended || Instant::now() >= end {
+            if session.has_ended || Instant::now() >= end {
                 break;
             }
-            visit.stream(random.random_range(1..300), true);
-            if !visit.has_ended {
+            session.stream(random.random_range(1..300), true);
+            if !session.has_ended {
                 let (old, new) = (3 + 2 * round, 5 + 2 * round);
-                visit.control(&format!("LS_op=delete&LS_subId={old}"));
+                session.control(&format!("LS_op=delete&LS_subId={old}"));
                 let mode = ["MERGE", "DISTINCT"][random.random_range(0..2)];
-                visit.add(new, mode, "news", SCHEMA);
+                session.add(new, mode, "news", SCHEMA);
                 // The next even number is that of rows.
                 if round == 0 {
-                    visit.control("LS_op=delete&LS_subId=4");
-                    visit.add(6, "COMMAND", "rows", ROW_SCHEMA);
+                    session.control("LS_op=delete&LS_subId=4");
+                    session.add(6, "COMMAND", "rows", ROW_SCHEMA);
                 }
             }
         }
-        if !visit.has_ended {
-            visit.control("LS_op=destroy");
+        if !session.has_ended {
+            session.control("LS_op=destroy");
         }
     }
 }
@@ -262,13 +263,13 @@ fn no_client_gets_a_foreign_record_under_load() {
         let mut random = StdRng::seed_from_u64(1);
         let mut numbers = [0; TENANTS.len()];
         let mut records = 0;
-        // Clients wait for lines until the end, and some seconds more.
+        // At the end, clients still wait for lines, so records are sent some seconds longer.
         while Instant::now() < end + Duration::from_secs(3) {
             let due = begin.elapsed().as_millis() as u64 * rate / 1_000;
             while records < due {
-                let place = random.random_range(0..TENANTS.len());
-                let (tenant, number) = (TENANTS[place], numbers[place]);
-                numbers[place] += 1;
+                let index = random.random_range(0..TENANTS.len());
+                let (tenant, number) = (TENANTS[index], numbers[index]);
+                numbers[index] += 1;
                 let command = ["ADD", "UPDATE", "DELETE"][random.random_range(0..3)];
                 let id = random.random_range(0..20);
                 let text = text(tenant, number);

@@ -1,7 +1,8 @@
 //! Interests sent by the shards to one ingest worker.
 //!
-//! Sending never blocks and never fails. The latest interest in an item replaces an earlier one, so
-//! the inbox is bounded by the items that shards need or the worker still has.
+//! Sending never waits for the worker and never fails. The latest interest in an item replaces an
+//! earlier one, so the size of the inbox is bounded by the number of items that shards need or the
+//! worker still has.
 
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,12 +30,13 @@ struct InboxState {
 #[derive(Debug)]
 struct QueuedInterests {
     interest: Interest,
-    /// The reader has not seen any interest of this shard in the item, so a withdrawal cancels it.
+    /// `true` if the reader has not received any interest of this shard in the item. Then a
+    /// withdrawal only removes this one.
     is_unread: bool,
 }
 
 impl InterestInbox {
-    /// Adds an interest. `first` means that the shard had no interest in the item before.
+    /// Adds an interest. `first`: the shard had no interest in the item before.
     pub fn put(&self, interest: Interest, first: bool) {
         let mut inner = lock(&self.inner);
         if inner.closed {
@@ -58,8 +60,8 @@ impl InterestInbox {
         self.filled.store(true, Ordering::Release);
     }
 
-    /// Passes all pending interests to `reader`. It must be called before records are mapped that
-    /// were written after an interest was added. Shards are not blocked meanwhile.
+    /// Calls `reader` for all pending interests. Must be called before mapping records that were
+    /// written after an interest was added. Shards can add interests while `reader` runs.
     pub fn take(&self, mut reader: impl FnMut(Interest)) {
         if !self.filled.load(Ordering::Acquire) {
             return;

@@ -33,7 +33,7 @@ pub struct Route {
     pub targets: SmallVec<[UpdateTarget; 2]>,
     /// Union of the targets' fields; shared with the updates made from it.
     pub fields: Arc<FieldSet>,
-    known: RefCell<Option<CachedValues>>,
+    last_values: RefCell<Option<CachedValues>>,
     /// The rows, if a target needs them and there may be another target.
     table: RefCell<Option<Box<RowTable>>>,
     /// The last updates, if a target needs them and there may be another target.
@@ -42,19 +42,20 @@ pub struct Route {
     history_max: usize,
 }
 
-/// Values of an item, and the fields they are for; other fields are absent.
+/// Values of an item, and the fields that were read for them.
 pub type CachedValues = (Arc<FrozenValues>, Arc<FieldSet>);
 
 impl Route {
-    /// Stores an update, of which `extracted` were read, for shards that subscribe later.
+    /// Stores an update for shards that subscribe later. `extracted` are the fields that were read
+    /// from its record.
     pub fn store(&self, update: &Arc<FrozenValues>, extracted: &Arc<FieldSet>, record_ms: i64) {
-        let mut known = self.known.borrow_mut();
-        let merged = known.as_ref().and_then(|(older, fields)| {
+        let mut last_values = self.last_values.borrow_mut();
+        let merged = last_values.as_ref().and_then(|(older, fields)| {
             let carries = |index| extracted.contains(index) && fields.contains(index);
             update.filled_from(older, carries)
         });
         let values = merged.map_or_else(|| Arc::clone(update), Arc::new);
-        *known = Some((values, Arc::clone(extracted)));
+        *last_values = Some((values, Arc::clone(extracted)));
         if let Some(table) = &mut *self.table.borrow_mut() {
             table.store(update, extracted);
         }
@@ -71,22 +72,25 @@ impl Route {
         }
     }
 
-    /// Forgets all values, rows and updates.
+    /// Removes all stored values, rows and updates.
     pub(crate) fn forget_values(&mut self) {
-        *self.known.get_mut() = None;
+        *self.last_values.get_mut() = None;
         self.history.get_mut().clear();
         *self.table.get_mut() = None;
         self.update_row_cache();
     }
 
-    /// Returns the last values if they include these fields.
+    /// Returns the last values if these fields were read for them.
     pub fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
-        let known = self.known.borrow();
-        let known = known.as_ref();
-        known.filter(|(_, read)| fields.is_subset(read)).cloned()
+        let last_values = self.last_values.borrow();
+        let last_values = last_values.as_ref();
+        last_values
+            .filter(|(_, read)| fields.is_subset(read))
+            .cloned()
     }
 
-    /// Returns the stored rows in the order of their ADD, and `true` if more follow.
+    /// Returns the stored rows in the order in which they were added, and `true` if the snapshot is
+    /// incomplete.
     fn rows(&self) -> Option<(Vec<Arc<FrozenValues>>, bool)> {
         let table = self.table.borrow();
         let table = table.as_ref()?;
@@ -108,14 +112,16 @@ impl Route {
         }
     }
 
-    /// Returns `true` if updates go to a shard for `item` or an earlier use of the name. The inbox
-    /// skips uses that ended before they were read, so the route may be of an earlier use.
-    fn ends_with(&self, shard: u16, item: ItemKey) -> bool {
+    /// Returns `true` if the end of `item` ends the interest of a shard: that of `item`, or of an
+    /// earlier use of the name. The inbox skips uses that ended before they were read, so the
+    /// route may be of an earlier use.
+    fn is_ended_by(&self, shard: u16, item: ItemKey) -> bool {
         let is_later = |other: ItemKey| other.epoch.wrapping_sub(item.epoch) as i32 > 0;
         let mut targets = self.targets.iter();
         targets.any(|target| target.shard == shard && !is_later(target.interest.item))
     }
 
+    /// Replaces or removes the interest of a shard.
     fn change(&mut self, shard: u16, target: Option<UpdateTarget>) {
         self.targets.retain(|target| target.shard != shard);
         self.targets.extend(target);
@@ -137,7 +143,7 @@ impl Route {
 /// Routes of items by name.
 #[derive(Debug, Default)]
 pub struct RoutingTable {
-    /// Boxed routes: when a table of a million items grows, it moves 25 MB instead of 300 MB.
+    /// Boxed, so that a growing table of a million items moves 25 MB instead of 300 MB.
     items: HashMap<Arc<str>, Box<Route>>,
     classes: ClassRoutes,
 }
@@ -210,9 +216,9 @@ impl RoutingTable {
             InterestChange::Subscribe(interest) => {
                 let route = match self.items.entry(name) {
                     Entry::Occupied(route) => route.into_mut(),
-                    Entry::Vacant(place) => {
-                        self.classes.add(place.key());
-                        place.insert(Box::default())
+                    Entry::Vacant(entry) => {
+                        self.classes.add(entry.key());
+                        entry.insert(Box::default())
                     }
                 };
                 route.change(shard, Some(UpdateTarget { shard, interest }));
@@ -221,7 +227,7 @@ impl RoutingTable {
                 let Some(route) = self.items.get_mut(&name) else {
                     return;
                 };
-                if !route.ends_with(shard, item) {
+                if !route.is_ended_by(shard, item) {
                     return;
                 }
                 route.change(shard, None);

@@ -1,22 +1,22 @@
-//! Reading of each topic for administration, computed from positions so that the record path does
-//! not count by topic.
+//! Rate and lag of each topic for the admin port. Computed from positions, so that the record path
+//! does not count by topic.
 
 use std::time::{Duration, Instant};
 
 use weir_kafka::PartitionLag;
 
-/// Time between two rates.
+/// Interval between two rates.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Reading of one topic.
+/// Rate and lag of one topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopicReading {
     /// Topic name.
     pub topic: String,
     /// Partitions with a position.
     pub partitions: usize,
-    /// Offsets passed per second. A position also passes offsets without a record, such as those
-    /// of compacted records. `None` in the first interval and after a change of the partitions.
+    /// Offsets per second by which positions advance, including offsets without a record, such as
+    /// those of compacted records. `None` in the first interval and after a change of partitions.
     pub offsets_per_s: Option<f64>,
     /// Records not read yet; `None` if an end is unknown.
     pub lag: Option<u64>,
@@ -25,7 +25,7 @@ pub struct TopicReading {
 /// Rates of all topics of a connection.
 pub(crate) struct TopicRates {
     since: Option<Instant>,
-    /// Topic, number of partitions and sum of positions at that time.
+    /// Topics with the number of partitions and the sum of positions at `since`.
     before: Vec<(String, usize, i64)>,
 }
 
@@ -54,10 +54,10 @@ impl TopicRates {
             let topic = partitions[0].topic.clone();
             let positions = partitions.iter().map(|one| one.position);
             let sum = positions.fold(0, i64::saturating_add);
-            let is_same = |before: &&(String, usize, i64)| before.0 == topic;
-            // Topics mostly keep their place.
-            let known = self.before.get(topics.len()).filter(is_same);
-            let known = known.or_else(|| self.before.iter().find(is_same));
+            let is_topic = |before: &&(String, usize, i64)| before.0 == topic;
+            // The order of topics rarely changes.
+            let known = self.before.get(topics.len()).filter(is_topic);
+            let known = known.or_else(|| self.before.iter().find(is_topic));
             let passed = known.and_then(|(_, count, before)| {
                 (*count == partitions.len()).then(|| sum.saturating_sub(*before).max(0))
             });
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_of_all_partitions_of_a_topic() {
+    fn rate_is_the_sum_of_all_partitions() {
         let (mut rates, start) = (TopicRates::new(), Instant::now());
         let first = [
             at("a", 0, 10, Some(10)),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_unknown_after_a_change_of_partitions_and_zero_after_a_reset() {
+    fn rate_is_unknown_after_partition_change() {
         let (mut rates, start) = (TopicRates::new(), Instant::now());
         rates.update(&[at("a", 0, 100, None)], start);
         let more = [at("a", 0, 110, None), at("a", 1, 40, None)];

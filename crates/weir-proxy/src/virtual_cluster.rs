@@ -1,4 +1,4 @@
-//! The state of a virtual cluster that all threads share.
+//! State of a virtual cluster, shared by all threads.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
@@ -14,8 +14,8 @@ use crate::name_listeners::{NameListeners, bind};
 use crate::versions::SupportedVersions;
 use weir_rules::audit::{ClusterAudit, ProxyAudit};
 
-/// A virtual cluster as one generation of the configuration defines it. Brokers and health belong
-/// to all generations.
+/// A virtual cluster in one generation of the configuration. All generations share brokers, health
+/// and counters.
 #[derive(Debug)]
 pub(crate) struct VirtualCluster {
     pub(crate) id: ClusterId,
@@ -98,15 +98,16 @@ impl VirtualCluster {
         }
     }
 
-    /// Returns `true` if `config` has none of the bootstrap servers, and so names another cluster.
+    /// Returns `true` if `config` has none of the current bootstrap servers, so that it stands for
+    /// another cluster.
     pub(crate) fn is_moved_by(&self, config: &ClusterConfig) -> bool {
         let mut upstream = config.upstream.iter();
         !upstream.any(|broker| self.config.upstream.contains(broker))
     }
 
     /// Returns `true` if a connection of `old`, an earlier generation, can continue: its brokers
-    /// are the same, all API versions that its client may have chosen are still offered, and
-    /// clients and proxy log in at the same places.
+    /// are the same, all API versions that its client may have chosen are still supported, and
+    /// clients and the proxy log in as before.
     pub(crate) fn continues(&self, old: &Self) -> bool {
         !old.is_moved_by(&self.config)
             && self.supported.covers(&old.supported)
@@ -115,7 +116,7 @@ impl VirtualCluster {
             && self.broker_mode() == old.broker_mode()
     }
 
-    /// Records events of its clients from now on.
+    /// Starts writing events of its clients to the audit log.
     pub(crate) fn audit_with(&self, log: &Arc<ProxyAudit>) {
         let identity = self.broker_mode().map_or("pass", IdentityMode::as_str);
         let new = || {

@@ -1,7 +1,8 @@
 //! Options from a file: `--options-file` or `WEIR_OPTIONS_FILE`.
 //!
-//! The file has the names of options below the first word of their commands, as TOML. The process
-//! replaces itself with one that has them as environment variables, so that they behave like these.
+//! The file is TOML. A table per top-level command has the long names of its options; options of all
+//! commands are above the tables. The process sets the environment variables of the options and
+//! starts itself again, so options from a file behave like variables.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,19 +16,21 @@ use toml::Value;
 
 use crate::environment::variable;
 
-/// The option, and the variable of the same meaning.
+/// Name of the option.
 pub(crate) const OPTION: &str = "options-file";
+/// Environment variable of the option.
 const VARIABLE: &str = "WEIR_OPTIONS_FILE";
-/// Set in the new process: the file in the first line, then the variables that it has set.
-const READ: &str = "WEIR_OPTIONS_READ";
+/// Variable that marks the new process. Its first line is the name of the file, the others are the
+/// variables that the file has set.
+const APPLIED: &str = "WEIR_OPTIONS_READ";
 
-/// Replaces the process with one that has the options of the file, if there is one. Returns if
-/// there is none, or if they are set already.
+/// Replaces the process with one that has the options of the file. Returns if no file is requested,
+/// or if this is the new process.
 pub(crate) fn apply(words: &[OsString], command: &Command) -> Result<()> {
-    let Some(file) = given(words) else {
+    let Some(file) = requested_file(words) else {
         return Ok(());
     };
-    if std::env::var_os(READ).is_some() {
+    if std::env::var_os(APPLIED).is_some() {
         return Ok(());
     }
     let path = Path::new(&file);
@@ -41,10 +44,13 @@ pub(crate) fn apply(words: &[OsString], command: &Command) -> Result<()> {
         .filter(|(name, _)| !is_set(name))
         .collect();
     let names: Vec<&str> = new.iter().map(|(name, _)| name.as_str()).collect();
-    let mut read = file.clone();
-    read.push(format!("\n{}", names.join("\n")));
+    let mut applied = file.clone();
+    applied.push(format!("\n{}", names.join("\n")));
     let mut process = Process::new(std::env::current_exe()?);
-    process.args(words.iter().skip(1)).envs(new).env(READ, read);
+    process
+        .args(words.iter().skip(1))
+        .envs(new)
+        .env(APPLIED, applied);
     if let Some(first) = words.first() {
         process.arg0(first);
     }
@@ -53,14 +59,14 @@ pub(crate) fn apply(words: &[OsString], command: &Command) -> Result<()> {
 
 /// Returns the file that has set a variable.
 pub(crate) fn source_of(variable: &str) -> Option<String> {
-    let read = std::env::var(READ).ok()?;
-    let mut lines = read.lines();
+    let applied = std::env::var(APPLIED).ok()?;
+    let mut lines = applied.lines();
     let file = lines.next()?;
     lines.any(|name| name == variable).then(|| file.to_owned())
 }
 
 /// Returns the file of the command line, else that of the environment.
-fn given(words: &[OsString]) -> Option<OsString> {
+fn requested_file(words: &[OsString]) -> Option<OsString> {
     let flag = format!("--{OPTION}");
     let mut words = words.iter().skip(1);
     while let Some(word) = words.next() {
@@ -79,7 +85,7 @@ fn given(words: &[OsString]) -> Option<OsString> {
     file.filter(|file| !file.is_empty() && file != OsStr::new("-"))
 }
 
-/// Returns the variables of the options in a file; all errors at once.
+/// Returns the variables of the options in a file. The error lists all invalid options.
 fn parse(text: &str, command: &Command) -> Result<BTreeMap<String, String>> {
     let file: toml::Table = text.parse()?;
     let mut options = Vec::new();
@@ -98,7 +104,7 @@ fn parse(text: &str, command: &Command) -> Result<BTreeMap<String, String>> {
     }
     let (mut variables, mut errors) = (BTreeMap::new(), Vec::new());
     for (group, key, value) in options {
-        match of_option(command, group.as_deref(), &key, &value) {
+        match variable_of(command, group.as_deref(), &key, &value) {
             Ok((name, text)) => drop(variables.insert(name, text)),
             Err(error) => errors.push(format!("\n  {error}")),
         }
@@ -107,7 +113,8 @@ fn parse(text: &str, command: &Command) -> Result<BTreeMap<String, String>> {
     Ok(variables)
 }
 
-fn of_option(
+/// Returns name and value of the variable of an option.
+fn variable_of(
     command: &Command,
     group: Option<&str>,
     key: &str,
@@ -126,13 +133,14 @@ fn of_option(
     let Some(arg) = found.filter(|_| key != OPTION) else {
         bail!("{key} {place} is not an option of any of its commands");
     };
-    let text = text(value, arg.get_value_delimiter());
+    let text = value_text(value, arg.get_value_delimiter());
     let text = text.with_context(|| {
-        format!("{key} {place} must be a text, a number, true or false, or a list")
+        format!("{key} {place} must be a string, a number, true or false, or a list")
     })?;
     Ok((variable(group, key), text))
 }
 
+/// Returns an option of a command itself.
 fn own_option<'c>(command: &'c Command, long: &str) -> Option<&'c Arg> {
     command
         .get_arguments()
@@ -147,7 +155,8 @@ fn option<'c>(command: &'c Command, long: &str) -> Option<&'c Arg> {
     })
 }
 
-fn text(value: &Value, delimiter: Option<char>) -> Option<String> {
+/// Returns a value as an environment variable contains it; lists need a delimiter.
+fn value_text(value: &Value, delimiter: Option<char>) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Integer(number) => Some(number.to_string()),
@@ -155,7 +164,8 @@ fn text(value: &Value, delimiter: Option<char>) -> Option<String> {
         Value::Boolean(is_set) => Some(is_set.to_string()),
         Value::Array(values) => {
             let delimiter = delimiter?.to_string();
-            let texts: Option<Vec<String>> = values.iter().map(|one| text(one, None)).collect();
+            let texts: Option<Vec<String>> =
+                values.iter().map(|one| value_text(one, None)).collect();
             Some(texts?.join(&delimiter))
         }
         Value::Datetime(_) | Value::Table(_) => None,
@@ -193,7 +203,7 @@ mod tests {
         let error = parsed(text).unwrap_err().to_string();
         for part in [
             "listen at the top is not an option",
-            "listen in [gateway] must be a text",
+            "listen in [gateway] must be a string",
             "lsiten in [gateway] is not an option",
             "[gatway] is not a command",
         ] {
@@ -205,7 +215,7 @@ mod tests {
     fn command_line_names_the_file() {
         let of = |words: &[&str]| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            given(&words)
+            requested_file(&words)
         };
         assert_eq!(
             of(&["weir", "--options-file", "a", "bench"]),

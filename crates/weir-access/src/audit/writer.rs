@@ -1,4 +1,4 @@
-//! Thread that writes the lines of a log. Other threads add to its source, under a lock.
+//! Log writer: a thread that writes lines. Other threads add them to its source under a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,12 @@ use weir_net::{limited, lock};
 use super::config::{AuditError, AuditTarget};
 use super::sink::AuditSink;
 
-/// Bytes of lines that are written with one call.
+/// Size in bytes from which a batch of lines is written.
 const BATCH_BYTES: usize = 64 * 1024;
-/// Interval between looks at a source that has pending lines.
+/// Interval at which a source with pending lines is checked.
 const PENDING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Lines that wait to be written, within a bound of the source.
+/// Bounded queue of lines to write.
 pub trait LineSource: Send + 'static {
     /// Adds lines that are due.
     fn prepare(&mut self);
@@ -29,8 +29,9 @@ pub trait LineSource: Send + 'static {
 #[derive(Debug)]
 pub struct LineWriter<S> {
     state: Mutex<WriterState<S>>,
+    /// Notified when the writer has work.
     wake: Condvar,
-    /// Lines were taken.
+    /// Notified when the writer has taken lines.
     taken: Condvar,
     /// Lines that could not be written.
     unwritten: AtomicU64,
@@ -74,10 +75,10 @@ impl<S: LineSource> LineWriter<S> {
         added
     }
 
-    /// Adds lines to the source once it has room, at the latest when the log is closed.
-    pub fn add_when<R>(&self, has_room: impl Fn(&S) -> bool, add: impl FnOnce(&mut S) -> R) -> R {
+    /// Waits until the source has space or the log is closed, then adds lines.
+    pub fn add_when<R>(&self, has_space: impl Fn(&S) -> bool, add: impl FnOnce(&mut S) -> R) -> R {
         let mut state = lock(&self.state);
-        while !has_room(&state.source) && !state.closed {
+        while !has_space(&state.source) && !state.closed {
             let waited = self.taken.wait(state);
             state = waited.unwrap_or_else(PoisonError::into_inner);
         }
@@ -103,7 +104,7 @@ impl<S: LineSource> LineWriter<S> {
         self.wake.notify_one();
     }
 
-    /// Ends the writer after the lines of the source.
+    /// Ends the writer after it has written the lines of the source.
     pub fn close(&self) {
         lock(&self.state).closed = true;
         self.wake.notify_one();

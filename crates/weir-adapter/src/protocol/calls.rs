@@ -1,4 +1,4 @@
-//! Requests that wait for their replies, or for their turn.
+//! Requests to the adapter: sent ones without a reply, and queued ones.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,9 +7,9 @@ use weir_identity::ari::{AdapterMethod, AdapterPeer, AdapterRequest};
 
 use super::options::WhileDown;
 
-/// Most requests whose late acceptance is undone.
+/// Maximum number of timed-out requests that are remembered to undo a late acceptance.
 const LATE_MAX: usize = 10_000;
-/// First character of IDs: adapters use numbers for their own.
+/// First character of the gateway's request IDs; those of adapters are numbers.
 const ID_PREFIX: char = 'w';
 
 /// A request.
@@ -28,24 +28,25 @@ pub(super) struct Call<T> {
 #[derive(Debug)]
 pub(super) enum Caller<T> {
     One(T),
-    /// All requests about the same user, each with a deadline.
+    /// All receivers of one request about a user, each with its deadline in milliseconds.
     Users(Vec<(T, u64)>),
-    /// None: a close notification.
+    /// No receiver: a close notification.
     Close,
 }
 
-/// Request, or one of its receivers, whose deadline has passed.
+/// Request or receiver whose deadline has passed.
 #[derive(Debug)]
 pub(super) enum Expired<T> {
     Waiter(AdapterMethod, T),
     Call(Box<Call<T>>),
 }
 
-/// Requests of one session that follow each other.
+/// Requests of one session that are sent one at a time.
 #[derive(Debug)]
-struct Lane {
-    busy: u64,
-    queue: VecDeque<u64>,
+struct SessionQueue {
+    /// ID of the request without a reply.
+    in_flight: u64,
+    queued: VecDeque<u64>,
 }
 
 /// Requests by ID.
@@ -53,7 +54,7 @@ struct Lane {
 pub(super) struct Calls<T> {
     calls: BTreeMap<u64, Call<T>>,
     deadlines: BTreeSet<(u64, u64)>,
-    lanes: HashMap<String, Lane>,
+    queues: HashMap<String, SessionQueue>,
     /// Requests that have timed out and may still be accepted, and their order.
     late: HashMap<u64, AdapterRequest>,
     late_order: VecDeque<u64>,
@@ -66,7 +67,7 @@ impl<T> Default for Calls<T> {
         Self {
             calls: BTreeMap::new(),
             deadlines: BTreeSet::new(),
-            lanes: HashMap::new(),
+            queues: HashMap::new(),
             late: HashMap::new(),
             late_order: VecDeque::new(),
             last_id: 0,
@@ -76,11 +77,12 @@ impl<T> Default for Calls<T> {
 }
 
 impl<T> Call<T> {
-    /// Returns the session that starts or ends, or whose subscription does.
+    /// Returns the session that the request starts or ends, or that has the subscription which it
+    /// starts or ends.
     pub(super) fn session(&self) -> Option<&str> {
         match &self.request {
             AdapterRequest::NotifyNewSession { session, .. } => Some(session),
-            _ => lane(&self.request),
+            _ => queued_session(&self.request),
         }
     }
 
@@ -102,17 +104,19 @@ impl<T> Calls<T> {
         self.calls.len()
     }
 
-    /// Returns the number of close notifications among them.
+    /// Returns the number of close notifications among the requests.
     pub(super) fn closes(&self) -> usize {
         self.closes
     }
 
+    /// Adds a request. Returns the number of its ID.
     pub(super) fn insert(&mut self, call: Call<T>) -> u64 {
         self.last_id += 1;
         self.put_back(self.last_id, call);
         self.last_id
     }
 
+    /// Adds a removed request again, under its ID.
     pub(super) fn put_back(&mut self, id: u64, call: Call<T>) {
         self.deadlines.insert((call.deadline_ms, id));
         self.closes += usize::from(matches!(call.caller, Caller::Close));
@@ -145,7 +149,7 @@ impl<T> Calls<T> {
         Some((call.method, entries(&call.request)))
     }
 
-    /// Returns `true` if there was a request with this ID.
+    /// Returns `true` if a request has had this ID.
     pub(super) fn was_used(&self, id: u64) -> bool {
         (1..=self.last_id).contains(&id)
     }
@@ -162,10 +166,10 @@ impl<T> Calls<T> {
         Some(call)
     }
 
-    /// Removes all, in order.
+    /// Removes and returns all requests, in the order of their IDs.
     pub(super) fn take_all(&mut self) -> BTreeMap<u64, Call<T>> {
         self.deadlines.clear();
-        self.lanes.clear();
+        self.queues.clear();
         self.late.clear();
         self.late_order.clear();
         self.closes = 0;
@@ -177,19 +181,21 @@ impl<T> Calls<T> {
         let Some(call) = self.calls.get_mut(&id).filter(|call| !call.sent) else {
             return;
         };
-        if let Some(session) = lane(&call.request) {
-            if let Some(lane) = self.lanes.get_mut(session) {
-                return lane.queue.push_back(id);
+        if let Some(session) = queued_session(&call.request) {
+            if let Some(queue) = self.queues.get_mut(session) {
+                return queue.queued.push_back(id);
             }
-            let queue = VecDeque::new();
-            self.lanes
-                .insert(session.to_owned(), Lane { busy: id, queue });
+            let queue = SessionQueue {
+                in_flight: id,
+                queued: VecDeque::new(),
+            };
+            self.queues.insert(session.to_owned(), queue);
         }
         send(id, call, peer, out);
     }
 
-    /// Sends all requests of an earlier connection, or queues them. Nothing may have been sent on
-    /// this connection.
+    /// Sends or queues the requests of an earlier connection. Must be called before anything else
+    /// is sent on this connection.
     pub(super) fn start_all(&mut self, peer: &AdapterPeer, out: &mut String) {
         let unsent = self.calls.iter().filter(|(_, call)| !call.sent);
         let ids: Vec<u64> = unsent.map(|(id, _)| *id).collect();
@@ -207,29 +213,26 @@ impl<T> Calls<T> {
         out: &mut String,
     ) {
         let Some(session) = session else { return };
-        let Some(lane) = self
-            .lanes
-            .get_mut(session)
-            .filter(|lane| lane.busy == ended)
-        else {
+        let queue = self.queues.get_mut(session);
+        let Some(queue) = queue.filter(|queue| queue.in_flight == ended) else {
             return;
         };
-        while let Some(id) = lane.queue.pop_front() {
+        while let Some(id) = queue.queued.pop_front() {
             if let Some(call) = self.calls.get_mut(&id) {
-                lane.busy = id;
+                queue.in_flight = id;
                 return send(id, call, peer, out);
             }
         }
-        self.lanes.remove(session);
+        self.queues.remove(session);
     }
 
     /// Returns `true` if a session or subscription of this session is being accepted.
     pub(super) fn concerns(&self, session: &str) -> bool {
-        let is_busy = self.lanes.get(session).is_some_and(|lane| {
-            let call = self.calls.get(&lane.busy);
+        let is_subscribing = self.queues.get(session).is_some_and(|queue| {
+            let call = self.calls.get(&queue.in_flight);
             call.is_some_and(|call| call.method == AdapterMethod::NotifyNewTables)
         });
-        is_busy
+        is_subscribing
             || self.calls.values().any(|call| {
                 call.method == AdapterMethod::NotifyNewSession && call.session() == Some(session)
             })
@@ -239,7 +242,7 @@ impl<T> Calls<T> {
         self.deadlines.first().map(|(deadline_ms, _)| *deadline_ms)
     }
 
-    /// Removes what has reached its deadline.
+    /// Removes and returns requests and receivers whose deadline has passed.
     pub(super) fn expire(&mut self, now_ms: u64) -> Vec<(u64, Expired<T>)> {
         let mut expired = Vec::new();
         while let Some((at_ms, id)) = self.deadlines.first().copied() {
@@ -304,8 +307,9 @@ fn send<T>(id: u64, call: &mut Call<T>, peer: &AdapterPeer, out: &mut String) {
     call.request.encode(&id_text(id), peer, out);
 }
 
-/// Returns the session whose requests of this kind follow each other.
-fn lane(request: &AdapterRequest) -> Option<&str> {
+/// Returns the session in whose queue requests of this kind are sent; `None` if they are sent at
+/// once.
+fn queued_session(request: &AdapterRequest) -> Option<&str> {
     match request {
         AdapterRequest::NotifyNewTables { session, .. }
         | AdapterRequest::NotifyTablesClose { session, .. }

@@ -1,4 +1,4 @@
-//! A connection to an adapter whose outcomes arrive in a channel.
+//! Adapter server for tests. Outcomes and notifications arrive in channels.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -16,12 +16,12 @@ use weir_identity::ari::{AdapterNotification, AdapterRequest, Parameter, TableIn
 
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) struct Channel {
+pub(crate) struct ChannelSink {
     outcomes: Sender<(u32, AdapterOutcome)>,
     notices: Sender<(NotificationTicket, AdapterNotification)>,
 }
 
-impl AdapterSink<u32> for Channel {
+impl AdapterSink<u32> for ChannelSink {
     fn complete(&mut self, token: u32, outcome: AdapterOutcome) {
         // Fails if the test has ended.
         let _ = self.outcomes.send((token, outcome));
@@ -50,7 +50,7 @@ impl TestServer {
         let options = ServerOptions {
             parameters: vec![Parameter::new("adapters_conf.id", "KafkaConnector")],
         };
-        let sink = Channel { outcomes, notices };
+        let sink = ChannelSink { outcomes, notices };
         let server = AdapterServer::start(config, options, sink).expect("starts");
         Self {
             handle: server.handle(),

@@ -1,3 +1,5 @@
+//! The backlog against a naive model, and the cost of its operations.
+
 use proptest::prelude::*;
 use weir_mapping::FieldValues;
 
@@ -10,7 +12,7 @@ const SESSION: SessionKey = SessionKey {
     index: 1,
     serial: 1,
 };
-/// Bytes that an update without text counts.
+/// Bytes that are counted for an update without text.
 const UPDATE: usize = 64;
 
 fn lagging(at: ItemAt, delivery: DeliveryMode) -> LaggingItem {
@@ -30,8 +32,8 @@ fn values() -> Arc<FrozenValues> {
 fn append_cost(items: u32, updates: usize, delivery: DeliveryMode) -> u64 {
     let (values, mut backlog) = (values(), Backlog::new(items as usize * updates * UPDATE));
     let append = |backlog: &mut Backlog, position| {
-        backlog.append(SESSION, (1, position), |queue, room| {
-            queue.push(&values, room)
+        backlog.append(SESSION, (1, position), |queue, free_bytes| {
+            queue.push(&values, free_bytes)
         })
     };
     for position in 1..=items {
@@ -87,10 +89,10 @@ fn removal_cost_is_independent_of_item_count() {
 enum Op {
     Push(u32, u64),
     Append(u32),
-    Hasten(u32, u64),
+    AdvanceDue(u32, u64),
     Release(u32),
     Remove(u32),
-    /// Sends the first item at a time: one of its updates, all of them, or none.
+    /// Sends from the first item that is due at a time: all its updates, one update, or none.
     Send(u64, Option<bool>),
 }
 
@@ -99,16 +101,16 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => (0u32..6, due()).prop_map(|(at, due)| Op::Push(at, due)),
         6 => (0u32..6).prop_map(Op::Append),
-        1 => (0u32..6, due()).prop_map(|(at, due)| Op::Hasten(at, due)),
+        1 => (0u32..6, due()).prop_map(|(at, due)| Op::AdvanceDue(at, due)),
         1 => (0u32..6).prop_map(Op::Release),
         1 => (0u32..6).prop_map(Op::Remove),
         3 => (0u64..9, any::<Option<bool>>()).prop_map(|(now, what)| Op::Send(now, what)),
     ]
 }
 
-/// Item of the naive backlog.
+/// Item of the model.
 #[derive(Debug, Clone, PartialEq)]
-struct Naive {
+struct ModelItem {
     at: u32,
     due: u64,
     updates: usize,
@@ -120,46 +122,47 @@ proptest! {
     fn backlog_behaves_like_a_sorted_list(ops in proptest::collection::vec(op(), 1..100)) {
         const QUEUE_BYTES: usize = 10 * UPDATE;
         let (values, mut backlog) = (values(), Backlog::new(QUEUE_BYTES));
-        let mut model: Vec<Naive> = Vec::new();
+        let mut model: Vec<ModelItem> = Vec::new();
         for op in ops {
             match op {
                 Op::Push(at, due) => {
                     backlog.push(SESSION, lagging((at, 1), DeliveryMode::Events), due);
                     model.retain(|one| one.at != at);
-                    model.push(Naive { at, due, updates: 0 });
+                    model.push(ModelItem { at, due, updates: 0 });
                 }
                 Op::Append(at) => {
                     let others = model.iter().filter(|one| one.at != at);
-                    let room = QUEUE_BYTES - others.map(|one| one.updates * UPDATE).sum::<usize>();
+                    let used: usize = others.map(|one| one.updates * UPDATE).sum();
+                    let free_bytes = QUEUE_BYTES - used;
                     let mut seen = None;
-                    backlog.append(SESSION, (at, 1), |queue, room| {
-                        seen = Some(room);
-                        queue.push(&values, room)
+                    backlog.append(SESSION, (at, 1), |queue, free_bytes| {
+                        seen = Some(free_bytes);
+                        queue.push(&values, free_bytes)
                     });
                     let known = model.iter_mut().find(|one| one.at == at);
-                    prop_assert_eq!(seen, known.as_ref().map(|_| room));
+                    prop_assert_eq!(seen, known.as_ref().map(|_| free_bytes));
                     if let Some(one) = known {
-                        let fits = (one.updates + 1) * UPDATE <= room;
+                        let fits = (one.updates + 1) * UPDATE <= free_bytes;
                         one.updates += usize::from(fits || one.updates == 0);
                     }
                     // One update is always accepted.
                     let all: usize = model.iter().map(|one| one.updates).sum();
                     prop_assume!(all * UPDATE <= QUEUE_BYTES);
                 }
-                Op::Hasten(at, due) => {
+                Op::AdvanceDue(at, due) => {
                     backlog.advance_due(SESSION, (at, 1), due);
-                    let is_later = |one: &Naive| one.due > due && one.due != NEVER;
+                    let is_later = |one: &ModelItem| one.due > due && one.due != NEVER;
                     let found = model.iter().position(|one| one.at == at && is_later(one));
                     if let Some(index) = found {
                         let one = model.remove(index);
-                        model.push(Naive { due, ..one });
+                        model.push(ModelItem { due, ..one });
                     }
                 }
                 Op::Release(at) => {
                     backlog.release(SESSION, (at, 1), |_| {});
                     if let Some(index) = model.iter().position(|one| one.at == at) {
                         let one = model.remove(index);
-                        model.push(Naive { due: 0, ..one });
+                        model.push(ModelItem { due: 0, ..one });
                     }
                 }
                 Op::Remove(at) => {
@@ -203,7 +206,7 @@ proptest! {
                             let one = model.remove(index);
                             // A report of lost updates counts no bytes.
                             let updates = one.updates.saturating_sub(1);
-                            model.push(Naive { due: now + 2, updates, ..one });
+                            model.push(ModelItem { due: now + 2, updates, ..one });
                         }
                     }
                     backlog.put_back(SESSION, waiting);

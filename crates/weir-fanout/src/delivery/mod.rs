@@ -51,7 +51,7 @@ pub struct DeliveryCounters {
     pub diffs: DiffCounters,
 }
 
-/// Everything between the items of a shard and its [`Output`].
+/// Path of updates from the items of a shard to its [`Output`]: encoder, queues and timers.
 #[derive(Debug)]
 pub struct Delivery {
     backlog: Backlog,
@@ -72,7 +72,7 @@ impl Delivery {
         }
     }
 
-    /// Refills the budget of diffs and returns the counters.
+    /// Refills the CPU budget of diffs and returns the counters.
     pub fn publish(&mut self, now_ms: u64) -> DeliveryCounters {
         self.encoder.refill(now_ms);
         DeliveryCounters {
@@ -123,8 +123,8 @@ impl Delivery {
                 PayloadSource::State => &item.known,
             };
             if !class.schema.wanted().is_subset(fields) {
-                // The record was read before this class requested its fields: its members joined
-                // later.
+                // The record was read before this class requested its fields, so its members joined
+                // later and do not need it.
                 class.require_full();
             } else if let Some(emission) = transition.emission(class.delivery) {
                 self.send_to_class(output, sessions, class, &emission);
@@ -203,8 +203,7 @@ impl Delivery {
                     self.start_lagging(sessions, class, member, emission, None, now_ms);
                 }
                 SendOutcome::Closed => {
-                    // The send queue is full, or the connection is closed; then the client may bind
-                    // again.
+                    // The client may bind another connection.
                     output.notify_writable(session);
                     self.start_lagging(sessions, class, member, emission, None, now_ms);
                 }

@@ -136,10 +136,13 @@ fn rows_over_the_byte_limit_cause_resync() {
     let mut rows = Rows::new(10);
     let mut queue = UpdateQueue::new(DeliveryMode::Rows, usize::MAX);
     queue.push_end();
-    let room = 2 * ENTRY_BYTES + 40;
+    let free_bytes = 2 * ENTRY_BYTES + 40;
     for (number, expected) in [(1, 0), (2, 0), (3, 3), (4, 1)] {
         let change = rows.change(&format!("k{number}"), "ADD", number);
-        assert_eq!(queue.push_row(&change.expect("new"), room).lost, expected);
+        assert_eq!(
+            queue.push_row(&change.expect("new"), free_bytes).lost,
+            expected
+        );
     }
     assert_eq!(shown(&queue), ["lost 4"]);
     assert!(queue.needs_resync() && queue.bytes() == 0);
@@ -152,7 +155,7 @@ fn rows_over_the_byte_limit_cause_resync() {
     assert_eq!(shown(&queue), table);
     assert_eq!(queue.bytes(), 0, "rows of the table count no bytes");
     let change = rows.change("k2", "DELETE", 0).expect("known");
-    queue.push_row(&change, room);
+    queue.push_row(&change, free_bytes);
     assert_eq!(shown(&queue)[..3], ["clear", "ADD k1 1", "gone"]);
     queue.push_clear();
     assert_eq!(shown(&queue), ["clear", "end"]);
@@ -192,13 +195,13 @@ fn rows_over_limit_are_forwarded_unstored() {
 fn full_queue_follows_the_delivery_mode() {
     let rows = Rows::new(1);
     let past = rows.values("", "c=,v=past");
-    let run = |delivery, most, room| {
+    let run = |delivery, most, free_bytes| {
         let mut queue = UpdateQueue::new(delivery, most);
         queue.push_snapshot(Arc::clone(&past));
         let mut overflow = OverflowCounts::default();
         for v in 0..5 {
             let values = rows.values("", &format!("c=,v={v}"));
-            let one = queue.push(&values, room);
+            let one = queue.push(&values, free_bytes);
             overflow.conflated += one.conflated;
             overflow.dropped += one.dropped;
             overflow.lost += one.lost;
@@ -207,16 +210,16 @@ fn full_queue_follows_the_delivery_mode() {
     };
     let two = 2 * (ENTRY_BYTES + 1);
     let with = |text: &str| text.to_owned();
-    for (delivery, most, room) in [
+    for (delivery, most, free_bytes) in [
         (DeliveryMode::Buffered, 2, UNLIMITED),
         (DeliveryMode::Buffered, usize::MAX, two),
     ] {
-        let (text, overflow) = run(delivery, most, room);
+        let (text, overflow) = run(delivery, most, free_bytes);
         assert_eq!(text, with("past past, update 0, update 4"));
         assert_eq!(overflow, OverflowCounts::conflated(3));
     }
-    for (most, room) in [(2, UNLIMITED), (usize::MAX, two)] {
-        let (text, overflow) = run(DeliveryMode::List, most, room);
+    for (most, free_bytes) in [(2, UNLIMITED), (usize::MAX, two)] {
+        let (text, overflow) = run(DeliveryMode::List, most, free_bytes);
         assert!(text.starts_with("past past, ") && text.ends_with("update 3, update 4"));
         assert_eq!((overflow.dropped, overflow.lost), (3, 0));
     }

@@ -1,11 +1,11 @@
 //! Copies valid JSON and replaces some members.
 
-/// Appends `text` to `out` with `with` in place of each selected member. Returns `true` if there
-/// was one, `None` if the text is too deeply nested. `text` must be valid JSON.
+/// Appends `text` to `out` with `replacement` for the value of each selected member. Returns `true`
+/// if a value was replaced, `None` if the text is nested too deeply. `text` must be valid JSON.
 pub(super) fn mask(
     text: &str,
     members: &[Vec<String>],
-    with: &str,
+    replacement: &str,
     out: &mut Vec<u8>,
 ) -> Option<bool> {
     let mut masker = JsonMasker {
@@ -13,7 +13,7 @@ pub(super) fn mask(
         at: 0,
         copied: 0,
         members,
-        with: with.as_bytes(),
+        replacement: replacement.as_bytes(),
         out,
         nesting: 0,
         is_too_deep: false,
@@ -33,7 +33,7 @@ struct JsonMasker<'a> {
     /// Position up to which bytes are copied or replaced.
     copied: usize,
     members: &'a [Vec<String>],
-    with: &'a [u8],
+    replacement: &'a [u8],
     out: &'a mut Vec<u8>,
     /// Number of objects and arrays around the position.
     nesting: usize,
@@ -46,7 +46,7 @@ impl JsonMasker<'_> {
     fn value(&mut self, candidates: u64, depth: usize) {
         self.skip_blanks();
         if self.nesting == NESTING_MAX {
-            // All callers end at the end of the text.
+            // At the end of the text, all callers return.
             self.is_too_deep = true;
             self.at = self.bytes.len();
         }
@@ -81,7 +81,7 @@ impl JsonMasker<'_> {
             self.at += 1; // the colon
             self.skip_blanks();
             let start = self.at;
-            // Nothing is searched inside a masked value.
+            // A masked value has no further members to mask.
             self.value(if is_whole { 0 } else { matched }, depth + 1);
             if is_whole {
                 self.replace(start);
@@ -143,7 +143,7 @@ impl JsonMasker<'_> {
 
     fn replace(&mut self, start: usize) {
         self.out.extend_from_slice(&self.bytes[self.copied..start]);
-        self.out.extend_from_slice(self.with);
+        self.out.extend_from_slice(self.replacement);
         self.copied = self.at;
     }
 

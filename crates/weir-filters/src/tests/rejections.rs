@@ -8,7 +8,7 @@ fn rejection(records: &[Record], toml: &str) -> BatchRejection {
     outcome.expect_err("rejected")
 }
 
-fn passes(records: &[Record], toml: &str) -> bool {
+fn is_untouched(records: &[Record], toml: &str) -> bool {
     let mut batch = encode(records, Compression::None);
     through(&mut batch, toml, &mut FilterBuffers::default()).0 == Ok(BatchOutcome::Untouched)
 }
@@ -32,15 +32,15 @@ fn every_rejected_record_is_listed() {
     assert_eq!(indexes, [1, 3, 4]);
     assert!(rows[0].1.starts_with("value is not JSON: EOF"), "{rows:?}");
     assert_eq!(rows[1].1, "value is not JSON: not UTF-8");
-    assert!(passes(&records[..1], JSON));
+    assert!(is_untouched(&records[..1], JSON));
 }
 
 #[test]
 fn requirements_on_values_ignore_tombstones() {
     let size = "[[filter]]\ntype = \"require\"\nvalue_bytes_max = 2\n";
     let header = "[[filter]]\ntype = \"require\"\nheaders = [\"trace\"]\n";
-    assert!(passes(&[one(None)], JSON) && passes(&[one(None)], size));
-    assert!(passes(&[one(Some(b"ab"))], size));
+    assert!(is_untouched(&[one(None)], JSON) && is_untouched(&[one(None)], size));
+    assert!(is_untouched(&[one(Some(b"ab"))], size));
     assert_eq!(
         rejection(&[one(Some(b"abc"))], size),
         BatchRejection::Records(vec![(
@@ -54,7 +54,7 @@ fn requirements_on_values_ignore_tombstones() {
     with_header
         .headers
         .insert(StrBytes::from_static_str("trace"), None);
-    assert!(passes(&[with_header], header));
+    assert!(is_untouched(&[with_header], header));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn requirements_apply_to_output_of_earlier_filters() {
 }
 
 #[test]
-fn bombs_are_rejected_during_decompression() {
+fn decompression_bombs_are_rejected_early() {
     let zeros = vec![0_u8; 300_000];
     for compression in &ALL[1..] {
         let mut batch = encode(&[one(Some(&zeros))], *compression);
@@ -80,7 +80,7 @@ fn bombs_are_rejected_during_decompression() {
 }
 
 #[test]
-fn growing_batches_have_the_same_limit() {
+fn filters_cannot_grow_batches_beyond_limit() {
     let records: Vec<_> = (0..100).map(|index| at(index, one(Some(b"x")))).collect();
     let toml = table(
         "set-header",

@@ -29,6 +29,7 @@ pub(super) struct AddressEntry {
     key: AddressKey,
     pub(super) connections: u32,
     pub(super) sessions: u32,
+    /// Bytes charged for subscriptions.
     pub(super) charged: usize,
     /// `None` until the first session.
     session_rate: Option<RateBucket>,
@@ -47,7 +48,7 @@ pub(super) struct AddressTable {
     capacity: usize,
     by_key: HashMap<AddressKey, AdmissionId>,
     entries: Slab<AddressEntry>,
-    /// Idle addresses, oldest first; entries may be in use again.
+    /// Addresses that became idle, oldest first. They may be in use again.
     idle: VecDeque<AdmissionId>,
 }
 
@@ -61,22 +62,23 @@ impl AddressTable {
         }
     }
 
-    /// Returns `None` if the address has `most` connections already (0: no limit).
-    pub(super) fn enter(&mut self, address: IpAddr, most: u32) -> Option<AdmissionId> {
+    /// Counts a connection. Returns `None` if the address has `connections_max` already (0: no
+    /// limit).
+    pub(super) fn enter(&mut self, address: IpAddr, connections_max: u32) -> Option<AdmissionId> {
         let key = AddressKey::from(address);
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
             None => self.insert(key),
         };
         let entry = self.entry(id)?;
-        if most > 0 && entry.connections >= most {
+        if connections_max > 0 && entry.connections >= connections_max {
             return None;
         }
         entry.connections += 1;
         Some(id)
     }
 
-    /// Changes an entry, which is idle afterwards if nothing is left in it.
+    /// Changes an entry. Without connections and sessions it becomes idle.
     pub(super) fn update(&mut self, id: AdmissionId, change: impl FnOnce(&mut AddressEntry)) {
         let Some(entry) = self.entry(id) else { return };
         change(entry);
@@ -86,6 +88,7 @@ impl AddressTable {
         }
     }
 
+    /// Counts a session, or returns the limit that rejects it.
     pub(super) fn begin_session(
         &mut self,
         id: AdmissionId,
@@ -106,10 +109,12 @@ impl AddressTable {
         Ok(())
     }
 
+    /// Returns the bytes charged for subscriptions of an address.
     pub(super) fn charged(&mut self, id: AdmissionId) -> usize {
         self.entry(id).map_or(0, |entry| entry.charged)
     }
 
+    /// Counts a request. Returns `false` if the address exceeds `rate` requests per second.
     pub(super) fn request(&mut self, id: AdmissionId, rate: f32, now_ms: u64) -> bool {
         let entry = self.entry(id);
         entry.is_none_or(|entry| take(&mut entry.request_rate, rate, now_ms))

@@ -1,4 +1,4 @@
-//! The life cycle of sessions: lines on their streams, ends of streams, and timeouts.
+//! Life cycle of sessions: output on their streams, lost streams, timeouts, and ends.
 
 use weir_fanout::events::{EventForm, EventNotice};
 use weir_fanout::{QueuePolicy, SessionKey};
@@ -21,7 +21,8 @@ use super::timers::DRAIN_STEP;
 use super::wire::{NO_CONNECTION, Wire};
 use weir_access::AccessEnd;
 
-/// Text at the end of a session whose token or age has ended. SDKs create a new one at once.
+/// Text of `END` for a session whose token has expired or which has reached its maximum age. SDKs
+/// create a new session at once.
 const TOO_OLD: &str = "the session is too old";
 /// Time between two steps of the drain, in milliseconds.
 const DRAIN_STEP_MS: u64 = 20;
@@ -35,8 +36,7 @@ fn end_line(code: SessionCode, text: &str) -> Vec<u8> {
 }
 
 impl Clients {
-    /// Sends data notifications, one per line, to one session. A client of events has no use for
-    /// them.
+    /// Sends data notifications, one per line, to one session. Sessions of event clients have none.
     pub(super) fn notify(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) {
         let Some(entry) = self.sessions.get_mut(key).filter(|one| one.form.is_none()) else {
             return;
@@ -48,6 +48,7 @@ impl Clients {
         }
     }
 
+    /// Sends control lines to a session; ends it if its queue is full.
     pub(super) fn write_control_lines(
         &mut self,
         wire: &mut impl Wire,
@@ -130,6 +131,7 @@ impl Clients {
         }
     }
 
+    /// Ends a session at the request of its client. `close_socket` also closes its WebSocket.
     pub(super) fn destroy(
         &mut self,
         wire: &mut impl Wire,
@@ -149,6 +151,7 @@ impl Clients {
         }
     }
 
+    /// Sends `LOOP`, after which the client binds the session again.
     pub(super) fn send_loop(&mut self, wire: &mut impl Wire, key: SessionKey, close_socket: bool) {
         let entry = self.sessions.get_mut(key);
         if entry.is_some_and(|entry| !self.writer.send_loop(wire, entry, close_socket)) {
@@ -169,8 +172,8 @@ impl Clients {
         }
     }
 
-    /// Ends a session that its client has replaced by a new one, before it times out.
-    /// `by` is the client of the new session, which must be that of the old one.
+    /// Ends a session that its client has replaced by a new one, without waiting for its timeout.
+    /// `by` is the client of the new session; another client's session is not ended.
     pub(super) fn discard_replaced(
         &mut self,
         wire: &mut impl Wire,
@@ -196,6 +199,7 @@ impl Clients {
         }
     }
 
+    /// Handles an expired timer of a session.
     pub(super) fn wake(&mut self, wire: &mut impl Wire, key: SessionKey) {
         let now_ms = wire.now_ms();
         let Some(entry) = self.sessions.get_mut(key) else {
@@ -254,6 +258,7 @@ impl Clients {
         }
     }
 
+    /// Ends a session that was unbound for too long.
     fn expire(&mut self, wire: &mut impl Wire, key: SessionKey) {
         if let Some(entry) = self.sessions.get_mut(key) {
             limited!(
@@ -265,6 +270,7 @@ impl Clients {
         self.drop_session(wire, key);
     }
 
+    /// Ends the polls that have received data in this iteration.
     pub(super) fn end_polls_with_data(&mut self, wire: &mut impl Wire) {
         for key in std::mem::take(&mut self.writer.polls_with_data) {
             self.end_poll_if_due(wire, key);
@@ -275,7 +281,7 @@ impl Clients {
     /// connection stays open.
     pub(super) fn remove_session(&mut self, key: SessionKey) -> Option<ConnId> {
         let entry = self.sessions.end(key)?;
-        // The user may have another session now.
+        // Lets the user open another session.
         entry.access = None;
         self.writer.forget(entry);
         self.delivery.forget_session(key);
@@ -296,6 +302,7 @@ impl Clients {
         self.drain.is_some()
     }
 
+    /// Starts ending all sessions, spread over `spread_ms`.
     pub(super) fn begin_drain(&mut self, wire: &mut impl Wire, spread_ms: u64) {
         let keys = self.sessions.keys();
         self.drain = Some(DrainSchedule {
@@ -307,6 +314,7 @@ impl Clients {
         self.drain_step(wire);
     }
 
+    /// Ends the sessions that are due, and schedules the next step.
     pub(super) fn drain_step(&mut self, wire: &mut impl Wire) {
         let now_ms = wire.now_ms();
         let Some(drain) = &mut self.drain else { return };

@@ -1,4 +1,4 @@
-//! The file of credentials: a table per principal with a login, a certificate or both.
+//! File of broker credentials: a table per principal, with a login, a certificate or both.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,17 @@ use crate::secret_file::{self, SecretFileError};
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Permission bits that the file must not have: it contains passwords.
 const FORBIDDEN_MODE: u32 = 0o077;
-/// Table for principals without one of their own, and of the proxy itself.
+/// Table for principals without their own, and for the proxy itself.
 const DEFAULT: &str = "default";
 /// Table of the proxy's own connections, by default [`DEFAULT`].
 const PROBE: &str = "probe";
 
-/// Choice of credentials.
+/// Selection of the credentials of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdentityMode {
-    /// One for all clients.
+    /// The same for all clients.
     One,
-    /// By principal.
+    /// Those of the client's principal.
     Swap,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Credential {
     pub(crate) name: Box<str>,
     /// `None`: no login.
     pub(crate) method: Option<LoginMethod>,
-    /// `None`: TLS, if any, as all connections of the cluster.
+    /// `None`: TLS as configured for the cluster.
     pub(crate) tls: Option<ClientTls>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum CredentialsError {
 pub(crate) enum TableError {
     #[error("write a table, named {DEFAULT}, {PROBE}, \"User:NAME\" or \"Group:NAME\"")]
     Name,
-    #[error("key {0}: use a text")]
+    #[error("key {0}: use a string")]
     Value(String),
     #[error("key {0}: use sasl.* as in Kafka's clients, or certificate and key")]
     Key(String),
@@ -93,14 +93,14 @@ pub(crate) enum TableError {
     Tls(#[from] TlsFilesError),
 }
 
-/// Place of a file of credentials, and what it depends on.
+/// File of credentials, with the parts of the configuration that reading it needs.
 #[derive(Debug)]
 pub(super) struct CredentialFile {
     pub(super) path: PathBuf,
     pub(super) mode: IdentityMode,
     /// Files of TLS with brokers; `None` without TLS.
     pub(super) upstream_tls: Option<ClientFiles>,
-    /// A bootstrap server, which names the region of AWS.
+    /// A bootstrap server, whose name contains the AWS region.
     pub(super) server: String,
 }
 
@@ -215,7 +215,7 @@ impl CredentialFile {
         if keys.is_empty() {
             return Ok(None);
         }
-        // TLS is that of the cluster.
+        // The cluster's configuration decides about TLS.
         let protocol = ("security.protocol".to_owned(), "SASL_PLAINTEXT".to_owned());
         keys.push(protocol);
         let settings = KafkaSettings::from_properties(Some(&self.server), &keys)?;
@@ -251,7 +251,7 @@ impl CredentialFile {
     }
 }
 
-/// Collects the texts of a table. Parts of dotted keys are tables of their own in TOML.
+/// Collects the strings of a table. In TOML, a dotted key is a nested table.
 fn flatten(
     prefix: String,
     table: Table,

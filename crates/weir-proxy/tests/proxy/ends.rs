@@ -1,4 +1,4 @@
-//! The end of connections: drained, closed by the client, with bytes outstanding; and slow readers.
+//! Ends of connections: drain, and close by the client with bytes in flight. Slow readers.
 
 use std::time::{Duration, Instant};
 
@@ -40,14 +40,14 @@ fn drain_completes_in_flight_requests() {
         proxy.page("/connections").contains("\"in_flight\":1")
     });
     let address = proxy.address;
-    let begun = Instant::now();
+    let started = Instant::now();
     let end = std::thread::spawn(move || proxy.shut_down());
     assert!(idle.until_closed().is_empty(), "no request was in flight");
     assert_eq!(busy.receive()[..4], [0, 0, 0, 7]);
     assert!(busy.until_closed().is_empty());
     end.join().expect("ends");
     assert!(
-        begun.elapsed() < Duration::from_secs(9),
+        started.elapsed() < Duration::from_secs(9),
         "it did not wait for the full drain timeout"
     );
     assert!(

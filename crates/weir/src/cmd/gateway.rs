@@ -45,9 +45,9 @@ pub(crate) enum GatewayCommand {
     ///
     /// Lists every parameter of every connection as honoured, ignored (with the reason) or refused
     /// (with a remedy). The exit code is 2 if a parameter is refused. The command reads schema
-    /// files. Unless --offline is given, it also asks schema registries for the subjects of the
-    /// mapped topics, and brokers for topics that match a pattern or get client messages. The exit
-    /// code is 3 if one of them does not respond.
+    /// files. Unless --offline is given, it also looks up the subjects of the mapped topics in
+    /// schema registries, and at brokers the topics that match a pattern or get client messages.
+    /// The exit code is 3 if one of them does not respond.
     #[command(
         after_help = "Example:\n  weir gateway check --adapters adapters.xml\n  \
         weir gateway check --adapters adapters.xml --strict --json"
@@ -190,8 +190,8 @@ fn quick_start(args: &GatewayRunArgs, overrides: CliOverrides) -> Result<CliOver
     })
 }
 
-/// Settings of `--topic`: no other machine can connect until --listen is given, since there is no
-/// login.
+/// Start of the configuration for `--topic`. Clients need no login, so without `--listen` only this
+/// machine can connect.
 const QUICK_START_HEAD: &str =
     "listen = \"127.0.0.1:8080\"\n[last_values]\nmemory_bytes = 268435456\n";
 

@@ -53,7 +53,7 @@ impl RegularClients {
         let deadline = Instant::now() + START_TIMEOUT;
         while regular.since(None).is_empty() {
             assert!(Instant::now() < deadline, "no deliveries: {args:?}");
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep(POLL_INTERVAL);
         }
         regular
     }
@@ -91,7 +91,7 @@ impl RegularClients {
                 return Some(second.received.duration_since(start));
             }
             drop(seconds);
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep(POLL_INTERVAL);
         }
         None
     }
@@ -130,4 +130,4 @@ pub(crate) fn create_topic(bootstrap: &str, topic: &str) {
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval at which a condition is polled.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -57,7 +57,7 @@ impl AttackTarget {
             let status = process.try_wait().expect("a child");
             assert!(status.is_none(), "ended before it was ready: {status:?}");
             assert!(Instant::now() < deadline, "not ready in time");
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -93,7 +93,7 @@ impl AttackTarget {
             if !self.is_running() {
                 return Some(started.elapsed());
             }
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep(POLL_INTERVAL);
         }
         None
     }
@@ -107,4 +107,4 @@ fn binary() -> PathBuf {
 
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval at which a condition is polled.
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);

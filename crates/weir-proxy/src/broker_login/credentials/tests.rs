@@ -82,7 +82,7 @@ fn errors_name_file_and_remedy_but_no_secret() {
         (format!("{own}user = \"{SECRET}\""), "key user: use sasl.*"),
         (
             "[default]\nsasl.mechanism = 5".to_owned(),
-            "key sasl.mechanism: use a text",
+            "key sasl.mechanism: use a string",
         ),
         ("[default]".to_owned(), "set sasl.mechanism with"),
         (
