@@ -463,8 +463,10 @@ fn has_word(code: &str, word: &str) -> bool {
     })
 }
 
+const DECISION_PARTS: [&str; 5] = ["Decision", "Reason", "Cost", "Rejected", "Revisit when"];
+
 #[test]
-fn decisions_are_numbered_and_listed() {
+fn decisions_are_numbered_complete_and_listed() {
     let index = read(&root().join("docs/decisions/README.md"));
     let mut findings = Vec::new();
     let decisions: Vec<_> = files()
@@ -479,9 +481,19 @@ fn decisions_are_numbered_and_listed() {
                 "{name}: {number} should come here (numbers have no gaps)"
             ));
         }
-        if !index.contains(&format!("]({name})")) {
-            findings.push(format!("{name} is not listed in docs/decisions/README.md"));
+        let text = read(&root().join("docs/decisions").join(name));
+        let heading = text.lines().next().unwrap_or_default();
+        let title = heading.strip_prefix(&format!("# {number}: "));
+        let row = title.map(|title| format!("]({name}) | {title} "));
+        if row.is_none_or(|row| !index.contains(&row)) {
+            findings.push(format!(
+                "{name}: docs/decisions/README.md must list it with its title"
+            ));
         }
+        let missing = DECISION_PARTS
+            .iter()
+            .filter(|part| !text.contains(&format!("\n**{part}")));
+        findings.extend(missing.map(|part| format!("{name} has no part \"{part}\"")));
     }
     settle("docs/decisions:", &findings);
 }

@@ -2,12 +2,14 @@
 //!
 //! A file depends on another if one of its paths, in a `use` item or elsewhere, resolves to an item
 //! that the other defines. Re-exports are followed to the definition and are no dependencies
-//! themselves. Test code is left out. Paths inside macro arguments are not seen.
+//! themselves. Paths in the arguments of macros count. Test code is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
+use regex::Regex;
 use syn::visit::Visit;
 use syn::{Attribute, Item, UseTree, Visibility};
 
@@ -212,11 +214,32 @@ impl<'ast> Visit<'ast> for Paths<'_> {
         syn::visit::visit_path(self, path);
     }
 
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        self.0.extend(paths_in_tokens(&item.tokens.to_string()));
+        syn::visit::visit_macro(self, item);
+    }
+
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
         if !is_test(&item.attrs) {
             syn::visit::visit_impl_item_fn(self, item);
         }
     }
+}
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is valid")
+}
+
+/// Returns the paths of several segments in the arguments of a macro, without those in its texts.
+fn paths_in_tokens(tokens: &str) -> Vec<Segments> {
+    static TEXT: LazyLock<Regex> = LazyLock::new(|| regex(r#""(?:\\.|[^"\\])*""#));
+    static PATH: LazyLock<Regex> =
+        LazyLock::new(|| regex(r"\b[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)+"));
+    let code = TEXT.replace_all(tokens, "");
+    let segments = |path: &str| path.split("::").map(|one| one.trim().to_owned()).collect();
+    PATH.find_iter(&code)
+        .map(|found| segments(found.as_str()))
+        .collect()
 }
 
 /// Returns `true` if the item is compiled for tests or fuzzing only.
@@ -325,6 +348,16 @@ fn circles_are_found_through_reexports() {
         files.into_iter().collect::<Vec<_>>(),
         ["parts/a.rs", "parts/b.rs"]
     );
+    write(
+        "parts/a.rs",
+        "pub(crate) struct A;\nfn f() { println!(\"{}\", super::b::g()); }\n",
+    );
+    assert_eq!(circles(dir.path()).len(), 1, "a path in a macro");
+    write(
+        "parts/a.rs",
+        "pub(crate) struct A;\nfn f() { println!(\"super::b::g\"); }\n",
+    );
+    assert_eq!(circles(dir.path()), Vec::<Vec<PathBuf>>::new());
     write(
         "parts/a.rs",
         "pub(crate) struct A;\n#[cfg(test)]\nmod tests { use super::super::b::B; }\n",
