@@ -218,7 +218,7 @@ fn interrupted_driver_is_killed() {
 }
 
 #[test]
-fn driver_that_ignores_bye_is_killed() {
+fn driver_without_response_to_bye_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let driver = driver(
         dir.path(),

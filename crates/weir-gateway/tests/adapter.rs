@@ -277,7 +277,7 @@ fn java_adapter_decides_and_forces_ends() {
 }
 
 #[test]
-fn stopped_adapter_delays_nothing_but_decisions() {
+fn stopped_adapter_delays_decisions_only() {
     let env = AdapterEnv::start(|toml| {
         toml.replace(
             "timeout_ms = 3000",

@@ -160,7 +160,7 @@ fn oversized_line_ends_only_its_sender() {
 
 /// A client that disappeared and one that does not read look the same to the gateway.
 #[test]
-fn client_that_reads_nothing_is_disconnected() {
+fn client_without_reads_is_disconnected() {
     let env = TestEnv::new();
     let gateway = start(&env, |config| {
         config.limits.stall_timeout_ms = 1_000;

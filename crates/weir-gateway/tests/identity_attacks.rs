@@ -56,7 +56,7 @@ fn post_create(address: SocketAddr, headers: &str, more: &str) -> String {
 }
 
 #[test]
-fn tokens_that_name_keys_cause_no_connection() {
+fn keys_named_by_tokens_cause_no_connection() {
     let classes = Classes::new();
     let gateway = classes.start(ANY, "rows", FIELDS);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -118,7 +118,7 @@ fn limits_of_sessions_hold() {
 }
 
 #[test]
-fn identity_and_rules_are_those_of_sdks() {
+fn identity_and_rules_apply_as_for_sdks() {
     let classes = Classes::new();
     let rules = "[[authorize]]\nname = \"own\"\nitems = [\"news\"]\n\
                  where = \"VALUE.tenant = {claims.tenant}\"\n\
@@ -189,7 +189,7 @@ fn slow_reader_gets_the_latest_values() {
 }
 
 #[test]
-fn messages_that_are_no_requests_end_the_connection() {
+fn invalid_messages_end_connection() {
     let env = TestEnv::new();
     let gateway = limited(&env, "subscriptions_per_session = 2\nrequest_bytes = 2000");
     let address = gateway.listen_address();

@@ -29,7 +29,7 @@ fn trace_of(received: &Received, offset: u64) -> Option<String> {
 }
 
 #[test]
-fn metrics_are_those_of_the_metrics_page() {
+fn exported_metrics_match_metrics_page() {
     let (env, collector) = (TestEnv::new(), Collector::start().expect("a collector"));
     let more = "metrics_interval_ms = 50\ntraces_per_second = 0\n";
     let gateway = env.ready(env.config_with(&toml(&collector, more), |xml| xml));

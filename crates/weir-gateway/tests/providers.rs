@@ -281,7 +281,7 @@ fn random_claims(random: &mut StdRng) -> Map<String, Value> {
 /// Sends random requests of random clients, and compares what they receive with the model, also
 /// after a token was renewed and after it was revoked.
 #[test]
-fn clients_receive_what_the_model_of_the_rules_allows() {
+fn deliveries_match_model_of_rules() {
     let Some(issuer) = issuer() else { return };
     let seed = rand::random();
     // Shown if the test fails elsewhere, too: the harness captures only the macros.

@@ -163,7 +163,7 @@ fn limits_of_sessions_hold() {
 }
 
 #[test]
-fn identity_and_rules_are_those_of_sdks() {
+fn identity_and_rules_apply_as_for_sdks() {
     let classes = Classes::new();
     let sources = "sources = [\"header\", \"cookie:id\"]";
     let toml = format!("{RULES}\n[auth]\n{sources}\n");

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_serde_json() {
+    fn values_match_serde_json() {
         let text = r#"{"a":[1,-2,3.5,null,true,"x"],"b":{"c":{},"d":18446744073709551615}}"#;
         let expected: Value = serde_json::from_str(text).unwrap();
         assert_eq!(

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_covers_what_list_revokes() {
+    fn entry_covers_revoked_tokens() {
         for entry in [token("t"), user(500)] {
             let mut list = Revocations::new(1);
             list.insert(entry.clone()).unwrap();

@@ -139,7 +139,7 @@ fn deny(principal: &str, operation: AclOperation, names: &str) -> AclRule {
 
 /// The cases are those of Kafka's `AuthorizerInterfaceDefaultTest` for resource types.
 #[test]
-fn any_topic_needs_a_name_that_is_not_denied() {
+fn any_topic_needs_an_allowed_name() {
     use AclOperation::{All, Read, Write};
     let cases: [(&[AclRule], bool); 9] = [
         (&[], false),

@@ -40,7 +40,7 @@ fn rights(rules: &[MessageRule], token: Value) -> MessageRights {
 }
 
 #[test]
-fn first_rule_that_applies_decides() {
+fn first_applicable_rule_decides() {
     let rules = rules(&[
         "name = 'traders'\nwhen = { roles = 'trader' }\nsequences = ['orders*']",
         "name = 'own'\nsequences = ['orders', 'notes']\nkey = '{claims.account}'",

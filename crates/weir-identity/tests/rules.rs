@@ -367,7 +367,7 @@ fn facts() -> Vec<ConnectionFacts> {
 }
 
 #[test]
-fn rules_that_never_match_are_found() {
+fn unmatchable_rules_are_found() {
     let rule = |name: &str, text: &str| format!("[[authorize]]\nname=\"{name}\"\n{text}\n");
     let rows = [
         (

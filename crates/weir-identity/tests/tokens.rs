@@ -177,7 +177,7 @@ fn public_key_is_never_a_secret() {
 }
 
 #[test]
-fn headers_that_name_keys_are_ignored() {
+fn keys_in_headers_are_ignored() {
     let fixture = Fixture::new(Algorithm::Es256);
     let forger = Signer::generate(Algorithm::Es256);
     let header = json!({"alg": "ES256", "kid": "k1", "jku": "http://127.0.0.1:1/",
@@ -398,7 +398,7 @@ fn missing_keys_are_a_passing_fault() {
 }
 
 #[test]
-fn errors_and_debug_texts_contain_nothing_of_the_token() {
+fn errors_and_debug_texts_hide_token() {
     let fixture = Fixture::new(Algorithm::Hs256);
     let secret = "0123456789abcdef";
     let texts = format!("{:?} {:?}", fixture.keys, fixture.verifier);

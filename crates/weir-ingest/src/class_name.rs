@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back_and_never_those_of_clients() {
+    fn class_names_round_trip_and_clients_cannot_use_them() {
         for (values, item) in [
             ("acme", "news"),
             ("acme,zeta", "news-[a=1]"),

@@ -46,7 +46,7 @@ mod tests {
     use super::difference;
 
     #[test]
-    fn first_line_that_differs_is_shown() {
+    fn first_different_line_is_shown() {
         assert_eq!(difference("a\nb\n", "a\nb\n"), None);
         let text = difference("a\nb\n", "a\nc\n").expect("a difference");
         assert_eq!(text, "line 2:\n  stored   b\n  derived  c");

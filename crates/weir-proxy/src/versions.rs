@@ -213,7 +213,7 @@ mod tests {
 
     /// The columns of the releases are responses of their brokers to ApiVersions.
     #[test]
-    fn all_versions_that_brokers_offer_are_supported_or_have_a_reason() {
+    fn broker_versions_are_supported_or_have_reason() {
         let supported = SupportedVersions::new(|_| None);
         let table = include_str!("../../../docs/proxy-apis.md");
         let mut documented = Vec::new();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_may_contain_unknown_addresses_are_not_supported() {
+    fn versions_with_unknown_addresses_are_not_supported() {
         let supported = SupportedVersions::new(|_| None);
         assert!(supported.has(FETCH, 18) && !supported.has(FETCH, 19));
         assert!(supported.has(DESCRIBE_QUORUM, 2) && !supported.has(DESCRIBE_QUORUM, 3));

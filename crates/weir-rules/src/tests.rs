@@ -177,7 +177,7 @@ fn unknown_topic_ids_are_looked_up_and_then_denied() {
 }
 
 #[test]
-fn what_is_not_understood_is_not_forwarded() {
+fn undecodable_requests_are_not_forwarded() {
     let mut session = session(RULES);
     let names = &TopicNames::default();
     for key in 0..100 {

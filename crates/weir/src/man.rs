@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn page_shows_what_the_help_shows() {
+    fn manual_page_contains_help() {
         let arg = Arg::new("size")
             .long("size")
             .short('s')

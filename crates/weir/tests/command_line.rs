@@ -352,7 +352,7 @@ fn log_lines_are_json_if_requested() {
 }
 
 #[test]
-fn gateways_name_brokers_that_do_not_respond() {
+fn gateways_name_unresponsive_brokers() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/adapters.xml");
     let adapters = std::fs::read_to_string(example).unwrap();
     let dir = tempfile::tempdir().unwrap();

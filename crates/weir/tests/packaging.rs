@@ -292,7 +292,7 @@ fn image_follows_the_usual_rules() {
 }
 
 #[test]
-fn compose_file_names_images_and_files_that_exist() {
+fn images_and_files_of_compose_file_exist() {
     let text = read("packaging/container/compose.yaml");
     for service in ["broker", "producer", "gateway", "page"] {
         assert!(text.contains(&format!("\n  {service}:\n")), "{service}");

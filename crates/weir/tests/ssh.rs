@@ -141,7 +141,7 @@ fn bench(broker: &TestBroker, out: &Path, machines: &[&TestMachine], hold: &str)
 }
 
 #[test]
-fn roles_run_on_machines_that_ssh_reaches() {
+fn roles_run_on_machines_with_ssh() {
     let Some(sshd) = sshd() else { return };
     let broker = TestBroker::start();
     let dir = broker.scratch.path();
@@ -151,7 +151,7 @@ fn roles_run_on_machines_that_ssh_reaches() {
     );
     run_is_measured_on_both(&broker, [&a, &b]);
     lost_process_makes_cell_invalid(&broker, [&a, &b]);
-    killed_coordinator_leaves_nothing_running(&broker, [&a, &b]);
+    killed_coordinator_leaves_no_processes(&broker, [&a, &b]);
 }
 
 fn run_is_measured_on_both(broker: &TestBroker, machines: [&TestMachine; 2]) {
@@ -234,7 +234,7 @@ fn lost_process_makes_cell_invalid(broker: &TestBroker, machines: [&TestMachine;
     assert!(!status.success());
 }
 
-fn killed_coordinator_leaves_nothing_running(broker: &TestBroker, machines: [&TestMachine; 2]) {
+fn killed_coordinator_leaves_no_processes(broker: &TestBroker, machines: [&TestMachine; 2]) {
     let out = broker.scratch.path().join("killed");
     let mut command = bench(broker, &out, &machines, "10m");
     command.stdout(Stdio::null()).stderr(Stdio::null());

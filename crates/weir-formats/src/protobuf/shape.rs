@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_and_positions_are_those_of_the_text() {
+    fn fields_and_positions_match_text() {
         let text = "syntax = \"proto3\"; package p;
             message First { string a = 1; }
             message Second { message Inner { sint64 x = 3; }

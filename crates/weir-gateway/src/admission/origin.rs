@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_the_admin_port_are_allowed_on_its_host_only() {
+    fn admin_pages_are_served_on_own_host_only() {
         let mut listed = origins(&["null"]);
         listed.add(AdminPages {
             scheme: "http",

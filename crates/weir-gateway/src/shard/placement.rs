@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_fill_up_in_turn_and_are_balanced_above_their_share() {
+    fn shards_fill_in_order_then_balance() {
         let placement = Placement::new(3, 10);
         let place = |sessions: u16| {
             for number in 0..sessions {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn balanced_shards_keep_the_sessions_that_arrive_there() {
+    fn balanced_shards_keep_arriving_sessions() {
         let placement = Placement::new(2, 1);
         placement.publish(0, 1_000, false);
         placement.publish(1, 1_010, false);

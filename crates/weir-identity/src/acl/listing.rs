@@ -161,7 +161,7 @@ Current ACLs for resource `ResourcePattern(resourceType=GROUP, name=*, patternTy
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error() {
+    fn unknown_syntax_is_an_error() {
         let resource = LISTING.lines().next().expect("a line");
         let entry = "(principal=User:a, host=*, operation=READ, permissionType=ALLOW)";
         let cases = [

@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_what_a_scan_finds(
+        fn lookup_matches_linear_scan(
             prefixes in proptest::collection::btree_set("[ab]{1,5}", 0..20),
             name in "[ab]{0,8}",
         ) {

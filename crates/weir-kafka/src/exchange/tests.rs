@@ -164,7 +164,7 @@ fn unlimited_session_logs_in_once() {
 }
 
 #[test]
-fn wrong_password_is_reported_and_nothing_else_is_sent() {
+fn wrong_password_is_reported_and_ends_exchange() {
     let mut stream = stream(Duration::from_secs(60), "wrong");
     let error = stream.exchange("me", 0, &HeartbeatRequest::default());
     let error = error.expect_err("wrong password");
@@ -292,7 +292,7 @@ fn response_of_another_protocol_names_the_likely_cause() {
 }
 
 #[test]
-fn refused_connection_says_that_no_broker_responds() {
+fn refused_connection_reports_unresponsive_broker() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
     drop(listener);

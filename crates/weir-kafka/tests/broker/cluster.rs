@@ -171,7 +171,7 @@ fn pause(source: &mut KafkaIngest) {
 /// A broker that lacks records becomes leader and writes more than were lost. A reader that did not
 /// notice would skip the first ones.
 #[test]
-fn records_after_an_unclean_election_are_read_from_the_end_of_the_common_log() {
+fn reading_continues_at_common_log_after_unclean_election() {
     let mut cluster = cluster();
     let broker = cluster.broker();
     let config = [

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn host_that_is_no_name_is_rejected() {
+    fn invalid_host_name_is_rejected() {
         let authority = Authority::new("test").unwrap();
         let request = CertificateRequest {
             hosts: &["ü"],

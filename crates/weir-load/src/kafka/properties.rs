@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn text_escapes_what_java_would_interpret() {
+    fn text_escapes_special_characters_of_java_properties() {
         let all = ClientProperties::new(owned(&[("k y", " a\\b=c\n")]));
         assert_eq!(
             all.to_text("h:1"),

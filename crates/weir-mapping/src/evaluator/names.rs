@@ -38,7 +38,7 @@ mod tests {
     use super::Evaluator;
 
     #[test]
-    fn names_are_those_of_connector() {
+    fn names_match_connector() {
         for (name, evaluator) in [
             ("STRING", Evaluator::default()),
             ("JSON", Evaluator::Json),

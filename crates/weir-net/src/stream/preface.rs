@@ -279,7 +279,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
         #[test]
-        fn server_name_is_found_in_pieces_and_records_of_any_size(
+        fn server_name_is_found_in_split_records(
             piece in 1_usize..2_000,
             record in 1_usize..2_000,
         ) {

@@ -100,7 +100,7 @@ fn tls_carries_bytes_in_order_in_any_portion() {
 }
 
 #[test]
-fn plain_socket_stores_only_what_it_does_not_accept() {
+fn plain_socket_stores_only_unsent_bytes() {
     let (near, far) = sockets();
     let (mut near, mut far) = (
         TestEnd::new(SocketStream::Plain(near)),

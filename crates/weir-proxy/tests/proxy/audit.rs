@@ -115,7 +115,7 @@ fn logins_denials_changes_and_reloads_are_recorded() {
 }
 
 #[test]
-fn unwritable_records_are_counted_and_nothing_waits() {
+fn unwritable_records_are_counted_without_waiting() {
     let proxy = proxy("[audit]\npath = \"/dev/full\"\nqueue = 1\n---\n");
     let topic = topic(&proxy.bootstrap(), "audited", 1, 1);
     let values = numbered("audited", 50);

@@ -43,7 +43,7 @@ fn api_versions(address: SocketAddr, version: i16) -> ApiVersionsResponse {
 }
 
 #[test]
-fn proxy_offers_what_the_broker_offers() {
+fn proxy_supports_versions_of_broker() {
     let proxy = proxy("");
     for version in 0..=4 {
         let mut wanted = api_versions(broker_address(), version);
@@ -60,7 +60,7 @@ fn proxy_offers_what_the_broker_offers() {
 
 /// Compares the documented versions of the latest release with those of the broker.
 #[test]
-fn documented_versions_are_those_of_the_broker() {
+fn documented_versions_match_broker() {
     let table = include_str!("../../../../docs/proxy-apis.md");
     let documented: Vec<_> = table
         .lines()

@@ -528,7 +528,7 @@ fn cases() -> Vec<(i16, Json)> {
 const EXCEPTIONS: [(i16, i16); 5] = [(0, 0), (0, 1), (0, 2), (9, 1), (91, 0)];
 
 #[test]
-fn responses_equal_those_of_a_broker_with_the_same_acls() {
+fn responses_match_broker_with_same_acls() {
     let pair = Pair::start();
     let offered =
         JsonConnection::connect(pair.proxy.address).exchange(18, 0, &json!({}), &Ids::new());

@@ -76,7 +76,7 @@ fn outcome(proxy: &TestProxy, outcome: &str) -> u64 {
 }
 
 #[test]
-fn tokens_are_accepted_for_their_lifetime_and_refused_with_a_challenge() {
+fn tokens_expire_and_get_challenge() {
     let Some(provider) = provider() else { return };
     let issuer = provider.issuer("ES256").expect("an issuer");
     let topic = topic(&broker(), "roles", 1, 1);

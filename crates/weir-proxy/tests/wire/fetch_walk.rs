@@ -100,7 +100,7 @@ fn addresses_are_replaced_within_the_same_size() {
 }
 
 #[test]
-fn addresses_that_do_not_fit_are_hidden() {
+fn addresses_without_space_are_hidden() {
     for host in ["kkk", "kkkkkk"] {
         // A field that fills a single byte does not exist.
         let message = response(&[vec![partition(1, 74, 10)]], &[host]);

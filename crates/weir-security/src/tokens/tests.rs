@@ -75,7 +75,7 @@ fn endpoint(url: &str) -> TokenSource {
 }
 
 #[test]
-fn stub_endpoint_returns_a_token_that_is_reused() {
+fn token_of_stub_endpoint_is_reused() {
     let body = r#"{"access_token":"abc","token_type":"Bearer","expires_in":3600}"#;
     let stub = Stub::start(vec![(200, body.to_owned())]);
     let source = endpoint(&stub.url);

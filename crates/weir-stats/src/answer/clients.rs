@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn consumers_that_end_earlier_are_named_with_their_level() {
+    fn consumers_with_lower_limit_are_named_with_level() {
         let mut cells = vec![
             cell("groups", 500, 1, 1.0),
             cell("groups", 1000, 1, 1.9),

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn flexible_versions_are_those_of_the_protocol() {
+    fn flexible_versions_match_protocol() {
         for key in 0..100 {
             let (Some(api), Ok(known)) = (api(key), ApiKey::try_from(key)) else {
                 continue;

@@ -104,7 +104,7 @@ fn is_unknown_to_codec(key: ApiKey, version: i16) -> bool {
 }
 
 #[test]
-fn messages_equal_those_of_the_codec() {
+fn messages_match_reference_codec() {
     let compared = std::cell::Cell::new(0);
     for_each(|api, version, is_request, definition| {
         let Ok(key) = ApiKey::try_from(api.key) else {

@@ -63,7 +63,7 @@ const ANNA: &str = r#"{"sub":"anna","tenant":["zeta","acme"],"accounts":["A1","A
 const BOB: &str = r#"{"sub":"bob","plan":"free"}"#;
 
 #[test]
-fn explain_names_the_line_that_the_client_gets() {
+fn explain_shows_response_line_of_client() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
     for (name, content) in [

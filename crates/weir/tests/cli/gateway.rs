@@ -362,7 +362,7 @@ fn explain(directory: &ScratchDir, more: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn explain_shows_items_and_fields_of_a_record_in_a_file() {
+fn explain_shows_record_from_file() {
     let directory = ScratchDir::new();
     directory.write("a.xml", &adapters("localhost:9092"));
     directory.write("r.json", &RECORD.replace("\"bids\": []", "\"bids\": [7]"));

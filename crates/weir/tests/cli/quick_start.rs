@@ -172,7 +172,7 @@ fn topic_without_a_file_is_delivered_with_its_last_records() {
 }
 
 #[test]
-fn init_writes_a_configuration_that_runs() {
+fn init_writes_valid_configuration() {
     topic(
         "init-text",
         &[("k 1", "plain"), ("k2", "gr\u{fc}n"), ("k3", "{}x")],
@@ -233,7 +233,7 @@ fn init_writes_a_configuration_that_runs() {
 }
 
 #[test]
-fn errors_name_what_failed() {
+fn errors_name_failed_step() {
     let run = |arguments: &[&str]| -> (i32, String) {
         let output: Output = Command::new(env!("CARGO_BIN_EXE_weir"))
             .arg("gateway")

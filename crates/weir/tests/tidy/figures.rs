@@ -294,7 +294,7 @@ fn check_cell(text: &str, sources: &[Source]) -> Vec<String> {
 
 /// Every number in a table of results is the one of its run, rounded.
 #[test]
-fn figures_are_those_of_stored_runs() {
+fn figures_match_stored_runs() {
     let figures: Figures = toml::from_str(&read(&root().join(FILE)))
         .unwrap_or_else(|error| panic!("{FILE}: {}", error.message()));
     let mut findings = Vec::new();

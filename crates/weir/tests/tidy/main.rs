@@ -296,7 +296,7 @@ fn is_data(path: &str) -> bool {
 }
 
 #[test]
-fn words_are_those_of_the_field() {
+fn texts_use_words_of_the_field() {
     let test = words::WordTest::new();
     let mut findings = Vec::new();
     let mut checked = 0;

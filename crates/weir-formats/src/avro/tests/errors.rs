@@ -238,7 +238,7 @@ fn recursive_schemas_are_read_to_a_limit() {
 }
 
 #[test]
-fn records_that_contain_themselves_fail() {
+fn recursive_records_fail() {
     for fields in [
         r#"{"name": "a", "type": "R"}"#,
         r#"{"name": "a", "type": "R"}, {"name": "b", "type": "R"}"#,

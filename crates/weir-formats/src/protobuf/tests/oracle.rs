@@ -311,7 +311,7 @@ fn compare(bytes: &[u8], descriptor: &MessageDescriptor) -> Result<(), TestCaseE
 
 proptest! {
     #[test]
-    fn values_are_those_of_prost_reflect(parts in vec(part(), 0..12)) {
+    fn values_match_prost_reflect(parts in vec(part(), 0..12)) {
         let mut bytes = Vec::new();
         for part in &parts {
             write(part, &mut bytes);

@@ -579,7 +579,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn clients_receive_what_their_mode_guarantees(
+    fn deliveries_meet_mode_guarantees(
         has_other_shard in any::<bool>(),
         ops in proptest::collection::vec(op(), 1..80),
     ) {

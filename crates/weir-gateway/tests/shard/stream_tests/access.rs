@@ -222,7 +222,7 @@ fn tokens_are_judged_with_constant_text() {
 }
 
 #[test]
-fn first_source_that_is_present_decides() {
+fn first_present_source_decides() {
     let mut env = AccessEnv::new(AUTH);
     let token = env.token("{}");
     let header = format!("Authorization: Bearer {token}\r\n");

@@ -345,7 +345,7 @@ fn item_properties_are_asked_for_once() {
 }
 
 #[test]
-fn adapter_that_is_down_refuses_new_work_only() {
+fn unreachable_adapter_refuses_new_work_only() {
     let mut env = AdapterEnv::new();
     assert_eq!(env.create(1, "anna"), [BUSY]);
     env.connect();
@@ -475,7 +475,7 @@ fn garbage_closes_the_connection() {
 }
 
 #[test]
-fn names_of_the_adapter_are_admitted_like_those_of_clients() {
+fn adapter_names_are_admitted_like_client_names() {
     let refusals = [
         ("S|other-[key=x]", "S|a", "21"),
         ("S|item-[key=x]|S|item-[key=x]", "S|a", "21"),

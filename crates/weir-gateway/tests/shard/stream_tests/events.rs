@@ -133,7 +133,7 @@ fn socket_without_a_message_is_closed_in_time() {
 }
 
 #[test]
-fn item_of_a_socket_is_not_that_of_another_one() {
+fn items_of_sockets_are_separate() {
     let mut env = TestEnv::new(GatewayLimits::default());
     for number in 1..3 {
         env.socket(number);

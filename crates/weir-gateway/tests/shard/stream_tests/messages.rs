@@ -267,7 +267,7 @@ fn outcome_survives_lost_connection() {
 }
 
 #[test]
-fn ended_session_leaves_nothing_behind() {
+fn ended_session_is_removed_completely() {
     let mut env = MessageEnv::new(ANY);
     let id = env.env.create(1, "");
     env.send(&ordered(1, ""));

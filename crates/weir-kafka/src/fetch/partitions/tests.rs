@@ -162,7 +162,7 @@ fn position_out_of_range_waits_for_the_caller() {
 }
 
 #[test]
-fn follower_is_read_until_an_error_or_the_end_of_its_time() {
+fn follower_is_read_until_error_or_timeout() {
     let (mut table, now) = table();
     let sent = only_fetch(&table, 1, now);
     let until = now + FOLLOWER_TIME;

@@ -9,7 +9,7 @@ fn own(text: &str) -> Option<String> {
 }
 
 #[test]
-fn options_that_do_not_fit_the_kind_are_rejected() {
+fn options_of_other_kinds_are_rejected() {
     let with_schema = RecordArgs {
         schema: SchemaArgs {
             schema: Some("a.avsc".into()),

@@ -265,7 +265,7 @@ fn missing_mandatory_parameters_are_reported_together() {
 
 /// Everything that only Weir accepts is an error with `--strict`.
 #[test]
-fn strict_accepts_only_what_connector_1_5_accepts() {
+fn strict_rejects_parameters_unknown_to_connector_1_5() {
     for parameters in [
         &[("unknown.parameter", "x")][..],
         &[("item.snapshot.enabled.mode", "MERGE")],

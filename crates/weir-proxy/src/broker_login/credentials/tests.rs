@@ -50,7 +50,7 @@ fn principal_has_own_credential_before_group_and_default() {
 }
 
 #[test]
-fn keys_are_those_of_kafka_quoted_or_dotted() {
+fn kafka_keys_may_be_quoted_or_dotted() {
     let quoted = format!(
         "[default]\n\"sasl.mechanism\" = \"SCRAM-SHA-512\"\n\"sasl.jaas.config\" = \
          'org.apache.kafka.common.security.scram.ScramLoginModule required username=\"u\" \

@@ -180,7 +180,7 @@ fn bearer_error_reaches_the_user() {
 }
 
 #[test]
-fn impostor_that_accepts_any_proof_is_rejected() {
+fn server_without_valid_signature_is_rejected() {
     let user = Arc::new(ScramUser::new(ScramHash::Sha256, login()));
     let exchange = SaslExchange::scram("SCRAM-SHA-256", user, "nonce".to_owned());
     let mut dialogue = at_token(exchange);
@@ -198,7 +198,7 @@ fn impostor_that_accepts_any_proof_is_rejected() {
 }
 
 #[test]
-fn login_without_versions_begins_with_a_handshake_and_has_a_lifetime() {
+fn login_without_versions_starts_with_handshake() {
     let mut login = LoginDialogue::without_versions(plain());
     assert_eq!(sent(&mut login).0, ApiKey::SaslHandshake);
     let handshake = read(&mut login, &mechanisms(0));

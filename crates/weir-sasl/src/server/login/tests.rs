@@ -237,7 +237,7 @@ fn raw_tokens_follow_an_old_handshake() {
 }
 
 #[test]
-fn login_is_repeated_only_with_a_lifetime_and_after_a_second() {
+fn login_repeats_need_lifetime_and_interval() {
     let mut client = Client::new();
     assert_eq!(client.plain(None), 0);
     assert_eq!(handshake_error(&client.handshake(1, "PLAIN")), 34);

@@ -111,7 +111,7 @@ mod tests {
 
     /// `bench/figures.toml` compares the page with stored runs.
     #[test]
-    fn costs_are_those_of_the_page() {
+    fn costs_match_sizing_page() {
         for (name, value) in [
             ("CPU per update", format!("{CPU_US_PER_UPDATE} us")),
             ("CPU per update over TLS", format!("{CPU_TLS_FACTOR} x")),

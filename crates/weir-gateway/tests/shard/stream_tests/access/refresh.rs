@@ -85,7 +85,7 @@ fn names_of_classes_count_for_the_memory_of_subscriptions() {
 }
 
 #[test]
-fn new_token_changes_who_may_send_messages() {
+fn new_token_changes_message_rights() {
     let (messages, written) = messages_of(
         "[[message]]\nname = 'orders'\nwhen = { role = 'trader' }\nconnection = 'Data'\n\
          topic = 't'\n",

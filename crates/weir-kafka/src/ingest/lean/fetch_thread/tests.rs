@@ -42,7 +42,7 @@ fn serve(mut socket: TcpStream, fetched: &Sender<Instant>) -> std::io::Result<()
 /// Real brokers delay the next request of a throttled connection, so the client's own pause cannot
 /// be seen there.
 #[test]
-fn throttled_client_sends_nothing_before_the_pause_ends() {
+fn throttled_client_pauses_requests() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let (fetched, fetches) = channel();
