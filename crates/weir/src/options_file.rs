@@ -1,8 +1,8 @@
 //! Options from a file: `--options-file` or `WEIR_OPTIONS_FILE`.
 //!
-//! The file is TOML. A table per top-level command has the long names of its options; options of all
-//! commands are above the tables. The process sets the environment variables of the options and
-//! starts itself again, so options from a file behave like variables.
+//! The file is TOML. A table per top-level command has the long names of its options; options of
+//! all commands are above the tables. The process sets the environment variables of the options
+//! and starts itself again, so options from a file behave like variables.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -483,7 +483,7 @@ fn decisions_are_numbered_complete_and_listed() {
         }
         let text = read(&root().join("docs/decisions").join(name));
         let heading = text.lines().next().unwrap_or_default();
-        let title = heading.strip_prefix(&format!("# {number}: "));
+        let title = heading.strip_prefix(&format!("# {}: ", &name[..4]));
         let row = title.map(|title| format!("]({name}) | {title} "));
         if row.is_none_or(|row| !index.contains(&row)) {
             findings.push(format!(
@@ -511,7 +511,7 @@ fn errors_of_libraries_have_types() {
         let (code, _) = text.split_once("\nmod tests {").unwrap_or((&text, ""));
         let is_text = |line: &&str| line.contains(", String>") && line.contains("Result<");
         let found = code.lines().filter(is_text);
-        // The value type of a map is no error.
+        // The value type of a map is not an error type.
         let found = found.filter(|line| !line.contains("Map<"));
         findings.extend(found.map(|line| format!("{path}: {}", line.trim())));
     }
@@ -648,7 +648,7 @@ fn table_cells(row: &str) -> Vec<String> {
         }
         escaped = c == '\\' && !escaped;
     }
-    // What follows the closing bar is no cell.
+    // Text after the closing bar is not a cell.
     if cells.last().is_some_and(|last| last.trim().is_empty()) {
         cells.pop();
     }
@@ -671,7 +671,7 @@ fn broken_tables_are_found() {
     }
 }
 
-/// What the README says of the proxy's cost is measured there, in the same words.
+/// The README states the proxy's cost as docs/proxy.md does.
 #[test]
 fn readme_repeats_the_proxys_figures() {
     let readme = read(&root().join("README.md"));
