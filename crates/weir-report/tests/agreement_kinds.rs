@@ -281,7 +281,7 @@ fn libraries_agree() {
     for run in [
         libraries::fair(),
         libraries::legacy(),
-        libraries::null_test(),
+        libraries::aa_test(),
     ] {
         check(concluded(run), libraries_tables).unwrap();
     }

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::libraries::{fair, legacy, null_test};
+use common::libraries::{fair, legacy, aa_test};
 use common::page::Page;
 use common::{NASTY, sample};
 use weir_report::{RunData, render_html, render_markdown, render_table, write_all};
@@ -146,7 +146,7 @@ fn legacy_profile_is_explained_with_own_values() {
 
 #[test]
 fn aa_test_shows_interval_coverage() {
-    let page = page(null_test());
+    let page = page(aa_test());
     let sections = sections(&page);
     let text = &sections.iter().find(|(id, _)| id == "libraries").unwrap().1;
     assert!(

@@ -85,7 +85,7 @@ pub struct LibrariesPlan {
     pub(crate) verify: bool,
     /// A/A test: runs the first library as two drivers.
     #[serde(default)]
-    pub(crate) null_test: bool,
+    pub(crate) aa_test: bool,
     pub(crate) warm_up: WarmUpPlan,
     #[serde(default)]
     pub(crate) quick: LibrariesOverrides,
@@ -133,7 +133,7 @@ pub struct LibrariesOverrides {
         num_args = 0,
         default_missing_value = "true"
     )]
-    pub null_test: Option<bool>,
+    pub aa_test: Option<bool>,
     /// Libraries to compare; the first one is the reference of all ratios
     ///
     /// java, librdkafka, franz-go, confluent-kafka, aiokafka, kafkajs, or all.
@@ -213,7 +213,7 @@ impl PlanText for LibrariesPlan {
         self.is_default_choice &= new.libraries.is_none();
         replace_fields!(self, new; libraries, drivers, profile, value_sizes_bytes, burst_records,
             cells, repetitions, large_cell_repetitions, rates_per_s, open_loop_hold, acks, seed,
-            topic_prefix, topic_template, disk_cap, command_timeout, time_limit, verify, null_test);
+            topic_prefix, topic_template, disk_cap, command_timeout, time_limit, verify, aa_test);
     }
 
     fn require(self, rules: &Rules<'_>) -> Result<Self, PlanError> {
@@ -285,7 +285,7 @@ impl LibrariesPlan {
         let template = self.topic_template.as_deref().unwrap_or_default();
         set("topic_template", &template);
         set("verify", &self.verify);
-        set("null_test", &self.null_test);
+        set("aa_test", &self.aa_test);
         let warm_up = &self.warm_up;
         let warm_up = format!(
             "{} records of {} bytes, {} to {} rounds within {}",

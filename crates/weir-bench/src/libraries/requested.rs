@@ -65,7 +65,7 @@ pub(super) fn requested_drivers(plan: &LibrariesPlan) -> Result<Vec<PlannedDrive
     let library = |name: &str| PlannedDriver {
         name: name.to_owned(),
         request: DriverRequest::Library(name.to_owned()),
-        is_optional: plan.is_default_choice && !plan.null_test,
+        is_optional: plan.is_default_choice && !plan.aa_test,
     };
     for name in &plan.libraries {
         if name == "all" {
@@ -92,7 +92,7 @@ pub(super) fn requested_drivers(plan: &LibrariesPlan) -> Result<Vec<PlannedDrive
             is_optional: false,
         });
     }
-    if plan.null_test {
+    if plan.aa_test {
         // Invariant: the plan names at least one driver.
         let first = all.swap_remove(0);
         let sides = ["a", "b"].map(|side| PlannedDriver {
@@ -179,11 +179,11 @@ mod tests {
         };
         assert_eq!(optional(with_own), defaults);
         assert!(optional(libraries(&defaults)).is_empty());
-        let null_test = LibrariesOverrides {
-            null_test: Some(true),
+        let aa_test = LibrariesOverrides {
+            aa_test: Some(true),
             ..LibrariesOverrides::default()
         };
-        assert!(optional(null_test).is_empty());
+        assert!(optional(aa_test).is_empty());
         let plan = LibrariesPlan::built_in().unwrap();
         assert!(plan.quick("quick").unwrap().is_default_choice);
     }
@@ -204,11 +204,11 @@ mod tests {
 
     #[test]
     fn aa_test_has_first_driver_twice() {
-        let null_test = LibrariesOverrides {
-            null_test: Some(true),
+        let aa_test = LibrariesOverrides {
+            aa_test: Some(true),
             ..libraries(&["librdkafka", "java"])
         };
-        assert_eq!(names(null_test).unwrap(), ["librdkafka-a", "librdkafka-b"]);
+        assert_eq!(names(aa_test).unwrap(), ["librdkafka-a", "librdkafka-b"]);
     }
 
     #[test]

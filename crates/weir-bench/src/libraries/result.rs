@@ -62,7 +62,7 @@ pub(super) fn run(described: Run, facts: RunFacts<'_>, samples: Vec<LibrarySampl
         cells: facts.cells.iter().map(|spec| spec.cell.clone()).collect(),
         samples,
         distributions_file: None,
-        aa_test: facts.plan.null_test,
+        aa_test: facts.plan.aa_test,
         drivers: facts.drivers,
     });
     run
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(run.verdict, expected);
         assert_eq!(run.warnings, ["b took no part: timed out"]);
         let same = LibrariesOverrides {
-            null_test: Some(true),
+            aa_test: Some(true),
             ..one_cell()
         };
         let same = concluded(same, &[("a", 100.0)], Ok(()));
@@ -419,13 +419,13 @@ mod tests {
 
     #[test]
     fn differing_drivers_fail_the_aa_test() {
-        let null_test = || LibrariesOverrides {
-            null_test: Some(true),
+        let aa_test = || LibrariesOverrides {
+            aa_test: Some(true),
             ..one_cell()
         };
-        let differs = concluded(null_test(), &[("a", 100.0), ("b", 200.0)], Ok(()));
+        let differs = concluded(aa_test(), &[("a", 100.0), ("b", 200.0)], Ok(()));
         assert_eq!(differs.outcome, RunOutcome::ThresholdFailed);
-        let same = concluded(null_test(), &[("a", 100.0), ("b", 100.0)], Ok(()));
+        let same = concluded(aa_test(), &[("a", 100.0), ("b", 100.0)], Ok(()));
         assert_eq!(same.outcome, RunOutcome::Complete, "{:?}", same.thresholds);
     }
 

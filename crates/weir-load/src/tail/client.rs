@@ -226,7 +226,7 @@ impl<'a> TailClient<'a> {
             let text = format!("the session was refused with code {code}: {message}");
             return self.fail(EndReason {
                 text,
-                is_passing: CONNECT_LATER.contains(code),
+                is_transient: CONNECT_LATER.contains(code),
             });
         }
         match self.session.on_line(line, self.config) {
@@ -341,7 +341,7 @@ impl ClientHandler for TailClient<'_> {
     fn on_closed(&mut self, _: &mut ClientIo, _: usize, reason: DisconnectReason) {
         self.fail(EndReason {
             text: reason.to_string(),
-            is_passing: !matches!(reason, DisconnectReason::Tls(_)),
+            is_transient: !matches!(reason, DisconnectReason::Tls(_)),
         });
     }
 

@@ -47,21 +47,21 @@ pub enum TailEnd {
 pub(super) struct EndReason {
     pub(super) text: String,
     /// Another attempt may succeed.
-    pub(super) is_passing: bool,
+    pub(super) is_transient: bool,
 }
 
 impl EndReason {
     pub(super) fn passing(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            is_passing: true,
+            is_transient: true,
         }
     }
 
     pub(super) fn lasting(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            is_passing: false,
+            is_transient: false,
         }
     }
 }

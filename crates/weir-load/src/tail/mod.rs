@@ -53,7 +53,7 @@ pub fn run(
             Some(Err(reason)) => reason,
         };
         let is_late = !was_live && Instant::now() + RETRY_PAUSE > deadline;
-        if !reason.is_passing || is_late {
+        if !reason.is_transient || is_late {
             return Err(LoadError::Tail(options.url.clone(), reason.text));
         }
         let event = TailEvent::Disconnected {

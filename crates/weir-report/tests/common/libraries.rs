@@ -78,7 +78,7 @@ pub fn fair() -> Run {
 }
 
 /// Returns one library as two drivers.
-pub fn null_test() -> Run {
+pub fn aa_test() -> Run {
     let drivers = vec![
         driver("librdkafka", "librdkafka", "rdkafka 0.39"),
         driver("librdkafka-again", "librdkafka", "rdkafka 0.39"),

@@ -387,7 +387,7 @@ mod tests {
         let args = cli.args.of::<LibrariesArgs>().unwrap();
         assert_eq!(args.values.acks, Some(-1));
         assert_eq!(
-            (args.values.verify, args.values.null_test),
+            (args.values.verify, args.values.aa_test),
             (Some(true), Some(true))
         );
         assert_eq!(
