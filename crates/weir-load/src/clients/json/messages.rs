@@ -66,11 +66,12 @@ impl JsonMessages {
                 let channel = Value::from(item.as_str());
                 format!("{{\"id\":{SUBSCRIBE_ID},\"subscribe\":{{\"channel\":{channel}}}}}")
             }
+            // The URL of an event stream names the item; the server reads nothing after the request.
+            (JsonProtocol::ServerSentEvents, _) | (_, None) => String::new(),
             (_, Some(text)) => {
                 let quoted = Value::from(item.as_str()).to_string();
                 text.replace(ITEM_PLACEHOLDER, &quoted[1..quoted.len() - 1])
             }
-            (_, None) => String::new(),
         };
         Ok(Self {
             clients: clients.clone(),
