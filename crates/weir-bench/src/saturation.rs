@@ -65,7 +65,7 @@ fn full_machine(roles: &[RoleUsage], machine: MachineLoad) -> Option<Saturation>
     Some(match used(largest) {
         used if others > used => {
             let reason = format!("processes outside the run used {others:.2} of {cores} cores");
-            (OTHERS.to_owned(), reason)
+            (Cell::OTHER_PROCESSES.to_owned(), reason)
         }
         used => {
             let reason =
@@ -75,8 +75,6 @@ fn full_machine(roles: &[RoleUsage], machine: MachineLoad) -> Option<Saturation>
     })
 }
 
-/// Role name for processes outside the run.
-const OTHERS: &str = "other_processes";
 const LOOP_SHARE: f64 = 0.9;
 const THREAD_CORES: f64 = 0.9;
 const MACHINE_SHARE: f64 = 0.95;

@@ -148,9 +148,14 @@ fn none_sustained(points: &[Repetitions<'_>]) -> Option<String> {
         false => subject(lowest),
     };
     let at = at(lowest);
-    Some(format!(
-        "No tested load was sustained: {at} is too much for {subject}."
-    ))
+    // The subject cannot be judged while other processes use the machine.
+    let by_others = |cell: &Cell| cell.saturated_role.as_deref() == Some(Cell::OTHER_PROCESSES);
+    Some(match lowest.valid().all(by_others) {
+        true => format!(
+            "No tested load was sustained, but with {at} processes outside the run used the machine."
+        ),
+        false => format!("No tested load was sustained: {at} is too much for {subject}."),
+    })
 }
 
 /// Returns the cell that represents the load of the answer; `None` without a sustained load.
@@ -477,13 +482,20 @@ mod tests {
             text.ends_with("of gateway 4-threads (0.65 to 0.65)."),
             "{text}"
         );
-        let overloaded = cells.into_iter().map(|cell| Cell {
-            not_sustained: Some("late".to_owned()),
-            ..cell
-        });
+        let overloaded = |saturated: &str| {
+            let overloaded = cells.iter().map(|cell| Cell {
+                not_sustained: Some("late".to_owned()),
+                saturated_role: Some(saturated.to_owned()),
+                ..cell.clone()
+            });
+            of(overloaded.collect())
+        };
         let expected = "No tested load was sustained: 1 client at 16,000 records/s is too much for \
                         every subject.";
-        assert_eq!(of(overloaded.collect()).as_deref(), Some(expected));
+        assert_eq!(overloaded("gateway").as_deref(), Some(expected));
+        let expected = "No tested load was sustained, but with 1 client at 16,000 records/s \
+                        processes outside the run used the machine.";
+        assert_eq!(overloaded("other_processes").as_deref(), Some(expected));
         assert_eq!(of(Vec::new()), None);
     }
 }

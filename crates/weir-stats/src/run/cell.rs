@@ -93,6 +93,9 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// Saturated role if processes outside the run used the machine.
+    pub const OTHER_PROCESSES: &'static str = "other_processes";
+
     /// Returns a short name for files: `gateway-10000-1`,
     /// `gateway-threads_4-10000-rate_per_s_50-1`.
     pub fn id(&self) -> String {
