@@ -232,8 +232,9 @@ impl LoopState {
         let fed = pair.requests.feed(input, &mut context, &mut self.segments);
         self.counters.requests += pair.counted - before;
         if let Some(audit) = pair.cluster.audit.get() {
-            for key in pair.in_flight.take_writes() {
-                audit.request(versions::name(key), pair.peer, pair.principal());
+            for (key, client_id) in pair.in_flight.take_writes() {
+                let request = (versions::name(key), client_id);
+                audit.request(request, pair.peer, pair.principal());
             }
         }
         fed?;

@@ -14,7 +14,7 @@ use weir_wire::WireError;
 use super::{CheckOutcome, ClusterLogins, LoginOutcome};
 use crate::broker_login::{BrokerIdentity, BrokerLoginOutcome, Credential};
 use crate::versions::{SASL_AUTHENTICATE, SASL_HANDSHAKE};
-use weir_rules::audit::{AuditDetails, AuditKind, ClusterAudit};
+use weir_rules::audit::{AuditDetails, AuditKind, ClusterAudit, client_id};
 
 /// Longest wait for keys that are being fetched, and interval of checks meanwhile.
 const KEYS_TIMEOUT_MS: u64 = 5_000;
@@ -60,6 +60,8 @@ pub(crate) struct LoginGate {
     credential: Option<Arc<Credential>>,
     failure: Option<Failure>,
     audit: Option<Arc<ClusterAudit>>,
+    /// `client.id` of the last request of a login, noted for the audit log.
+    client_id: Option<Box<str>>,
 }
 
 /// A client whose credentials are right.
@@ -115,6 +117,7 @@ impl LoginGate {
             credential: None,
             failure: None,
             audit: None,
+            client_id: None,
         }
     }
 
@@ -191,6 +194,9 @@ impl LoginGate {
     pub(crate) fn respond(&mut self, frame: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
         self.began_ms.get_or_insert(self.now_ms);
         let is_raw = self.login.expects_raw_token();
+        if self.audit.is_some() && !is_raw {
+            self.client_id = frame.get(CLIENT_ID_AT..).and_then(client_id);
+        }
         let users = self.logins.users();
         let logins = Arc::clone(&self.logins);
         let Ok(nonce) = random_nonce() else {
@@ -339,6 +345,7 @@ impl LoginGate {
             .count(mechanism, LoginOutcome::Accepted, address);
         if let Some(audit) = &self.audit {
             let details = AuditDetails {
+                client_id: self.client_id.clone(),
                 mechanism: mechanism.map(Mechanism::name),
                 ..AuditDetails::default()
             };
@@ -401,8 +408,10 @@ impl LoginGate {
         let user = self.user.take().unwrap_or_default();
         if let Some(audit) = &self.audit {
             let details = AuditDetails {
+                client_id: self.client_id.clone(),
                 mechanism: mechanism.map(Mechanism::name),
                 reason: Some(reason),
+                error_code: frame.is_some().then_some(error.1),
                 ..AuditDetails::default()
             };
             let name = Principal::user(&user).map(|user| user.to_string());
@@ -453,6 +462,8 @@ impl LoginGate {
     }
 }
 
+/// Position of the `client.id` in a request: after size, key, version and correlation id.
+const CLIENT_ID_AT: usize = 12;
 const UNSUPPORTED_MECHANISM: i16 = 33;
 const ILLEGAL_STATE: i16 = 34;
 const AUTHENTICATION_FAILED: i16 = 58;
