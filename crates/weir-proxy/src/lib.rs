@@ -37,4 +37,4 @@ pub use broker_registry::BrokerInfo;
 pub use config::{CliOverrides, ProxyConfig};
 pub use error::ProxyError;
 pub use proxy::Proxy;
-pub use reload::{ReloadError, ReloadReport};
+pub use reload::{ChangeKind, ClusterChange, ReloadError, ReloadPreview, ReloadReport};

@@ -204,6 +204,10 @@ impl LoopHandler for ProxyLoop {
                 // The requester may have timed out.
                 let _ = reply.try_send(ended);
             }
+            LoopEvent::Preview(next, reply) => {
+                // The requester may have timed out.
+                let _ = reply.try_send(self.preview(&next));
+            }
             LoopEvent::Filtered(done) => {
                 self.state.filter_counts += done.counts;
                 let id = done.pair;
@@ -343,56 +347,6 @@ impl ProxyLoop {
         self.pairs.insert(pair);
     }
 
-    /// Switches to the next generation. Connections that cannot continue with it end as soon as no
-    /// request is in flight, at the latest after the drain timeout. Returns their number.
-    fn reload(&mut self, next: Arc<Generation>) -> usize {
-        let listeners = &mut self.state.core.listeners;
-        listeners.retain(|listener| next.has_listener(*listener));
-        // Connections that end may still use places beyond the new ones.
-        let more = next.clusters.iter().skip(self.state.addresses.len());
-        self.state
-            .addresses
-            .extend(more.map(|one| address_cache(one)));
-        // All pairs of a cluster have one of a few generations.
-        let mut known: Vec<(Arc<VirtualCluster>, Option<Arc<VirtualCluster>>)> = Vec::new();
-        let mut leaving = Vec::new();
-        let staying = self.pairs.iter().filter(|(_, pair)| !pair.leaving);
-        let staying: Vec<_> = staying.map(|(id, _)| id).collect();
-        for id in staying {
-            let Some(pair) = self.pairs.get_mut(id) else {
-                continue;
-            };
-            let found = known
-                .iter()
-                .find(|(old, _)| Arc::ptr_eq(old, &pair.cluster));
-            let successor = match found {
-                Some((_, successor)) => successor.clone(),
-                None => {
-                    let successor = next.successor(&pair.cluster).cloned();
-                    known.push((Arc::clone(&pair.cluster), successor.clone()));
-                    successor
-                }
-            };
-            match successor {
-                Some(successor) => pair.switch_to(successor),
-                None => leaving.push(id),
-            }
-        }
-        let until_ms = self.state.now_ms() + next.drain.as_millis() as u64;
-        self.state.generation = next;
-        for id in &leaving {
-            if let Some(pair) = self.pairs.get_mut(*id) {
-                pair.leaving = true;
-                let ends_ms = pair.ends_ms.unwrap_or(u64::MAX).min(until_ms);
-                pair.ends_ms = Some(ends_ms);
-                self.state.arm(pair, ends_ms);
-            }
-            self.forward(*id);
-        }
-        self.state.counters.reload_closed += leaving.len() as u64;
-        leaving.len()
-    }
-
     /// Closes connections that wait for an unresponsive broker. Their clients can use another
     /// broker.
     fn close_waiting(&mut self, cluster: ClusterId, broker: &HostPort) {
@@ -451,7 +405,7 @@ impl ProxyLoop {
     }
 }
 
-fn address_cache(cluster: &VirtualCluster) -> AddressCache {
+pub(super) fn address_cache(cluster: &VirtualCluster) -> AddressCache {
     AddressCache::new(Arc::clone(&cluster.broker_registry))
 }
 
@@ -462,9 +416,14 @@ impl LoopState {
         if pair.ends_ms.is_some_and(|at_ms| now_ms >= at_ms) {
             return Err(PairCloseReason::Closed);
         }
+        if pair.leaves_ms.is_some_and(|at_ms| now_ms >= at_ms) {
+            self.leave(pair);
+        }
         let delayed_ms = self.check_delayed(pair)?.min(self.check_login(pair)?);
         let delayed_ms = delayed_ms.min(self.check_broker_login(pair)?);
-        let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(delayed_ms);
+        let ends_ms = pair.ends_ms.unwrap_or(u64::MAX);
+        let ends_ms = ends_ms.min(pair.leaves_ms.unwrap_or(u64::MAX));
+        let mut next_ms = ends_ms.min(delayed_ms);
         let limits = &self.generation.limits;
         let mut until = |at_ms: u64, what: &'static str| {
             next_ms = next_ms.min(at_ms);

@@ -209,7 +209,7 @@ impl LoopState {
         let cluster = &pair.cluster;
         let mut delayed = None;
         let mut context = RequestContext {
-            supported: &cluster.supported,
+            supported: ConnectionPair::supported(pair.offered.as_ref(), cluster),
             limits: &self.generation.limits,
             in_flight: &mut pair.in_flight,
             software: &mut pair.software,
@@ -335,7 +335,7 @@ impl LoopState {
         let cluster = &pair.cluster;
         let mut delayed = None;
         let mut context = ResponseContext {
-            supported: &cluster.supported,
+            supported: ConnectionPair::supported(pair.offered.as_ref(), cluster),
             limits: &self.generation.limits,
             in_flight: &mut pair.in_flight,
             mapper: self.addresses[cluster.index].of(&cluster.broker_registry, pair.by_name),

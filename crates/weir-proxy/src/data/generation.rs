@@ -10,7 +10,7 @@ use super::events::{ListenerKey, ListenerTarget};
 use super::filter_pool::FilterPool;
 use super::login_pool::LoginPool;
 use crate::cluster_id::ClusterId;
-use crate::config::{NamedTarget, ProxyLimits, ServerNames};
+use crate::config::{NamedTarget, ProxyLimits, ServerNames, WrittenConfig};
 use crate::name_listeners::NameListeners;
 use crate::virtual_cluster::VirtualCluster;
 
@@ -24,6 +24,10 @@ pub(crate) struct Generation {
     pub(crate) limits: ProxyLimits,
     /// Time that in-flight requests have to complete when their connection has to end.
     pub(crate) drain: Duration,
+    /// Time over which the ends of connections are spread that a reload concerns.
+    pub(crate) reload_spread: Duration,
+    /// The file as written.
+    pub(crate) written: WrittenConfig,
     /// Filter threads; `None` if there have been no filters yet.
     pub(crate) pool: Option<Arc<FilterPool>>,
     /// Login threads; `None` if there have been no logins at the proxy yet.
@@ -106,13 +110,6 @@ impl Generation {
                 logins.reload(&cluster.config.name, always);
             }
         }
-    }
-
-    /// Returns the configuration with which a connection of `old` continues; `None` if it has to
-    /// end.
-    pub(crate) fn successor(&self, old: &VirtualCluster) -> Option<&Arc<VirtualCluster>> {
-        let new = self.cluster(old.id)?;
-        new.continues(old).then_some(new)
     }
 }
 

@@ -21,6 +21,7 @@ mod memory;
 mod pair;
 mod pipe;
 mod proxy_loop;
+mod reloading;
 mod splice;
 
 pub(crate) use self::admission::Admission;
@@ -31,3 +32,4 @@ pub(crate) use self::generation::{CurrentGeneration, Generation};
 pub(crate) use self::login_pool::LoginPool;
 pub(crate) use self::loop_state::LoopShared;
 pub(crate) use self::memory::Memory;
+pub(crate) use self::reloading::{ClosingByCluster, ClosingCounts};
