@@ -11,6 +11,7 @@ mod broker_registry;
 mod certificates;
 mod cluster_id;
 pub mod config;
+mod connection_counters;
 mod counters;
 mod dashboard;
 mod data;

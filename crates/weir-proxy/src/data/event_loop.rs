@@ -204,9 +204,11 @@ impl LoopHandler for ProxyLoop {
                 // The requester may have timed out.
                 let _ = reply.try_send(ended);
             }
-            LoopEvent::Preview(next, reply) => {
+            LoopEvent::Preview(reply) => {
+                let candidate = self.state.shared.current.candidate();
+                let counts = candidate.map(|next| self.preview(&next));
                 // The requester may have timed out.
-                let _ = reply.try_send(self.preview(&next));
+                let _ = reply.try_send(counts.unwrap_or_default());
             }
             LoopEvent::Filtered(done) => {
                 self.state.filter_counts += done.counts;
@@ -316,6 +318,7 @@ impl ProxyLoop {
 
     /// Adds a pair, whose id is the next one.
     pub(super) fn open(&mut self, mut pair: ConnectionPair) {
+        pair.cluster.apis.connections.count_opened();
         pair.in_flight.count_in(pair.cluster.apis.of_this_thread());
         let config = &pair.cluster.config;
         pair.login = config.logins.as_ref().map(|logins| {
@@ -392,6 +395,8 @@ impl ProxyLoop {
             return;
         };
         self.state.record_close(&pair, reason);
+        let connections = &pair.cluster.apis.connections;
+        connections.count_closed(reason.cause(pair.leaving));
         self.state.drop_upstream(&mut pair);
         if let Some(pipe) = pair.pipe.take() {
             self.state.pipes.put_back(pipe);

@@ -7,12 +7,11 @@ use weir_net::event_loop::ConnId;
 use weir_sasl::server::Check;
 use weir_wire::WireError;
 
-use super::reloading::{ClosingByCluster, ClosingCounts};
+use super::closing::{ClosingByCluster, ClosingCounts};
 use crate::broker_login::StepOutcome;
 use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
 use crate::login::CheckOutcome;
-use crate::virtual_cluster::VirtualCluster;
 use crate::wire::ProduceHeader;
 use weir_filters::{Direction, FilterCounts, FilterResult};
 
@@ -57,11 +56,9 @@ pub(crate) enum LoopEvent {
     Reload(crossbeam_channel::Sender<ClosingCounts>),
     /// A frame whose filter work is done.
     Filtered(Box<Finished>),
-    /// A request for the numbers of connections that a switch to these clusters would end.
-    Preview(
-        Arc<[Arc<VirtualCluster>]>,
-        crossbeam_channel::Sender<ClosingByCluster>,
-    ),
+    /// A request for the numbers of connections that a switch to the candidate of the current
+    /// generation would end.
+    Preview(crossbeam_channel::Sender<ClosingByCluster>),
     /// The result of a check of credentials.
     LoginChecked(PairId, Check, CheckOutcome),
     /// The result of a step of a login at a broker.

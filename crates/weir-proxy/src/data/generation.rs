@@ -1,9 +1,10 @@
 //! The part of the configuration that a reload replaces, as one unit.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use weir_net::lock;
 use weir_net::stream::HandshakeAlert;
 
 use super::events::{ListenerKey, ListenerTarget};
@@ -113,24 +114,39 @@ impl Generation {
     }
 }
 
+/// Clusters of one configuration.
+type Clusters = Arc<[Arc<VirtualCluster>]>;
+
 /// The generation for new work. Event loops have their own reference.
 #[derive(Debug)]
-pub(crate) struct CurrentGeneration(Mutex<Arc<Generation>>);
+pub(crate) struct CurrentGeneration {
+    generation: Mutex<Arc<Generation>>,
+    /// Clusters of a configuration that is only compared with the current one.
+    candidate: Mutex<Option<Clusters>>,
+}
 
 impl CurrentGeneration {
     pub(crate) fn new(first: Arc<Generation>) -> Self {
-        Self(Mutex::new(first))
+        Self {
+            generation: Mutex::new(first),
+            candidate: Mutex::default(),
+        }
     }
 
     pub(crate) fn get(&self) -> Arc<Generation> {
-        Arc::clone(&self.lock())
+        Arc::clone(&lock(&self.generation))
     }
 
     pub(crate) fn set(&self, next: Arc<Generation>) {
-        *self.lock() = next;
+        *lock(&self.generation) = next;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Generation>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the clusters to compare with.
+    pub(super) fn candidate(&self) -> Option<Clusters> {
+        lock(&self.candidate).clone()
+    }
+
+    pub(crate) fn set_candidate(&self, candidate: Option<Clusters>) {
+        *lock(&self.candidate) = candidate;
     }
 }

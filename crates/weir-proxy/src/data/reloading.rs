@@ -1,8 +1,8 @@
 //! Switch of an event loop to the next generation of the configuration.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::closing::{ClosingByCluster, ClosingCounts};
 use super::event_loop::address_cache;
 use super::events::PairId;
 use super::generation::Generation;
@@ -22,29 +22,6 @@ enum Continuation {
     /// It ends after its in-flight requests.
     Ends,
 }
-
-/// Numbers of connections that a reload ends.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ClosingCounts {
-    /// Connections that end after their in-flight requests.
-    pub(crate) at_once: usize,
-    /// Connections whose ends are spread over time.
-    pub(crate) spread: usize,
-}
-
-impl ClosingCounts {
-    pub(crate) fn sum(self) -> usize {
-        self.at_once + self.spread
-    }
-
-    pub(crate) fn add(&mut self, other: Self) {
-        self.at_once += other.at_once;
-        self.spread += other.spread;
-    }
-}
-
-/// Numbers of connections by the name of their cluster.
-pub(crate) type ClosingByCluster = BTreeMap<String, ClosingCounts>;
 
 /// The clusters of the next generation, with what was found out about connections.
 struct Successors<'a> {

@@ -39,6 +39,8 @@ pub(crate) struct LoginGate {
     client: SocketAddr,
     login: ServerLogin,
     principal: Option<Arc<Principal>>,
+    /// Revision of the users in which the user was found; `None`: not looked for yet.
+    revision: Option<u64>,
     /// Time at which the login expires, in milliseconds.
     expires_ms: Option<u64>,
     /// Time at which the login that is under way began, in milliseconds.
@@ -106,6 +108,7 @@ impl LoginGate {
             client,
             login: ServerLogin::default(),
             principal: None,
+            revision: None,
             expires_ms: None,
             began_ms: None,
             now_ms: 0,
@@ -135,6 +138,7 @@ impl LoginGate {
         brokers: Option<Arc<BrokerIdentity>>,
     ) {
         self.logins = logins;
+        self.revision = None;
         self.brokers = brokers;
     }
 
@@ -180,13 +184,36 @@ impl LoginGate {
         let is_expired = self.expires_ms.is_some_and(|at_ms| self.now_ms >= at_ms);
         match self.login.admit(key, is_supported) {
             Admission::Login => GateAction::Respond,
-            Admission::Other if is_expired && self.login.is_logged_in() => {
+            Admission::Other
+                if self.login.is_logged_in() && (is_expired || self.is_user_removed()) =>
+            {
                 self.logins.count_expired();
                 GateAction::Close
             }
             Admission::Other => GateAction::Forward,
             Admission::Violation => GateAction::Close,
         }
+    }
+
+    /// Returns `true` if the user is not in the file of users any more.
+    fn is_user_removed(&mut self) -> bool {
+        let revision = self.logins.revision();
+        if self.revision == Some(revision) {
+            return false;
+        }
+        let Some(principal) = &self.principal else {
+            return false;
+        };
+        let users = self.logins.users();
+        let is_known = match self.login.mechanism() {
+            Some(Mechanism::Plain) => users.contains(principal.name(), None),
+            Some(Mechanism::Scram(hash)) => users.contains(principal.name(), Some(hash)),
+            _ => true,
+        };
+        if is_known {
+            self.revision = Some(revision);
+        }
+        !is_known
     }
 
     /// Processes a request of a login, or a raw token without its size. Returns the response,

@@ -1,4 +1,4 @@
-//! What a reload would change, without changing anything.
+//! Preview of a reload, which changes nothing.
 
 use std::sync::Arc;
 
@@ -64,7 +64,9 @@ impl Reloader {
         }
         let opened = OpenedClusters::open(&mut config, Some(&old), &mut next_id)?;
         let next = opened.clusters();
-        let closing = self.closing(next.clone().into());
+        self.current.set_candidate(Some(next.clone().into()));
+        let closing = self.closing();
+        self.current.set_candidate(None);
         let clusters = changes(&old, &next, &config, &closing);
         Ok(ReloadPreview {
             generation: old.number,
@@ -74,11 +76,12 @@ impl Reloader {
         })
     }
 
-    /// Asks the event loops which connections would end.
-    fn closing(&self, next: Arc<[Arc<VirtualCluster>]>) -> ClosingByCluster {
+    /// Returns how many connections would end, by the name of their cluster. Event loops compare
+    /// with the candidate.
+    fn closing(&self) -> ClosingByCluster {
         let (reply, replies) = bounded(self.senders.len());
         for sender in &self.senders {
-            let preview = LoopEvent::Preview(Arc::clone(&next), reply.clone());
+            let preview = LoopEvent::Preview(reply.clone());
             // The watchdog reports a loop that does not respond.
             let _ = sender.post(preview, LOOP_TIMEOUT);
         }
@@ -112,8 +115,8 @@ fn changes(
             },
         }
     };
-    let is_kept = |one: &VirtualCluster| next.iter().any(|cluster| cluster.id == one.id);
-    let removed = old.clusters.iter().filter(|one| !is_kept(one));
+    let is_retained = |one: &VirtualCluster| next.iter().any(|cluster| cluster.id == one.id);
+    let removed = old.clusters.iter().filter(|one| !is_retained(one));
     let removed = removed.map(|one| change(&one.config.name, ChangeKind::Removed, Vec::new()));
     let present = next.iter().filter_map(|cluster| {
         let name = &cluster.config.name;
