@@ -223,6 +223,42 @@ fn denials_name_rule_and_error_code_of_the_response() {
     assert_matches_schema(&all);
 }
 
+/// Returns a DeleteTopics request of version 1 whose header announces a `client.id` of `length`.
+fn delete_topics(client_id: &str, length: i16, topic: &str) -> Vec<u8> {
+    let mut frame = [&20_i16.to_be_bytes()[..], &[0, 1], &[0, 0, 0, 9]].concat();
+    frame.extend(length.to_be_bytes());
+    frame.extend(client_id.as_bytes());
+    frame.extend(1_i32.to_be_bytes());
+    frame.extend((topic.len() as i16).to_be_bytes());
+    frame.extend(topic.as_bytes());
+    frame.extend(30_000_i32.to_be_bytes());
+    [&(frame.len() as i32).to_be_bytes()[..], &frame].concat()
+}
+
+#[test]
+fn requests_in_pieces_and_invalid_client_ids_are_recorded() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("audit.log");
+    let proxy = proxy(&format!("[audit]\npath = {path:?}\n---\n"));
+    let first = topic(&broker(), "pieces", 1, 1);
+    let mut slow = Raw::connect(proxy.address);
+    for byte in delete_topics("app-3", 5, &first) {
+        slow.send(&[byte]);
+    }
+    let response = slow.receive();
+    assert_eq!(response[response.len() - 2..], [0, 0], "no error");
+    // A length beyond the end of the request; the broker closes the connection.
+    let mut invalid = Raw::connect(proxy.address);
+    invalid.send(&delete_topics("app-4", i16::MAX, &first));
+    invalid.until_closed();
+    await_that("two changes", || of(&lines(&path), "admin").len() == 2);
+    let all = lines(&path);
+    let found = of(&all, "admin");
+    assert_eq!(found[0]["client_id"], "app-3", "{}", found[0]);
+    assert_eq!(found[1]["client_id"], Json::Null, "{}", found[1]);
+    assert_matches_schema(&all);
+}
+
 #[test]
 fn unwritable_records_are_counted_without_waiting() {
     let proxy = proxy("[audit]\npath = \"/dev/full\"\nqueue = 1\n---\n");
