@@ -53,9 +53,18 @@ impl AdminPages for Pages {
         }
     }
 
-    fn command(&mut self, path: &str) -> Option<Page> {
+    fn command(&mut self, path: &str, query: &str) -> Option<Page> {
         let reloader = Arc::clone(&self.reloader);
-        (path == "/reload").then(|| Page::Slow(Box::new(move || reload(&reloader))))
+        let command: fn(&Reloader) -> Response = match (path, query) {
+            ("/reload", "") => reload,
+            ("/reload", "check=1") => preview,
+            ("/reload", _) => {
+                let text = "unknown parameter: use /reload, or /reload?check=1 to change nothing\n";
+                return Some(Page::Now(Response::text(400, text)));
+            }
+            _ => return None,
+        };
+        Some(Page::Slow(Box::new(move || command(&reloader))))
     }
 
     fn check_files(&self) -> [u64; 2] {
@@ -69,16 +78,27 @@ fn reload(reloader: &Reloader) -> Response {
     match reloader.reload() {
         Ok(report) => {
             let (generation, closing) = (report.generation, report.closing);
-            json_page(json!({ "generation": generation, "closing": closing }).to_string())
+            let spread = report.spread;
+            let report = json!({ "generation": generation, "closing": closing, "spread": spread });
+            json_page(report.to_string())
         }
-        Err(error) => {
-            let status = match error {
-                ReloadError::Busy => 409,
-                ReloadError::Config(_) | ReloadError::Fixed(_) => 422,
-            };
-            Response::text(status, format!("{error}\n"))
-        }
+        Err(error) => refusal(&error),
     }
+}
+
+fn preview(reloader: &Reloader) -> Response {
+    match reloader.preview() {
+        Ok(preview) => json_page(json!(preview).to_string()),
+        Err(error) => refusal(&error),
+    }
+}
+
+fn refusal(error: &ReloadError) -> Response {
+    let status = match error {
+        ReloadError::Busy => 409,
+        ReloadError::Config(_) | ReloadError::Fixed(_) => 422,
+    };
+    Response::text(status, format!("{error}\n"))
 }
 
 fn connections(clusters: &[Arc<VirtualCluster>], loops: &[MailboxSender<LoopEvent>]) -> Response {

@@ -10,6 +10,7 @@ use std::time::Instant;
 use weir_net::lock;
 use weir_net::otlp::TraceSource;
 
+use crate::connection_counters::ConnectionCounters;
 use crate::principal_counters::PrincipalCounters;
 use crate::request_traces::{RequestTrace, RequestTraces};
 use crate::versions::KEY_END;
@@ -30,6 +31,7 @@ pub(crate) struct ClusterApis {
     /// Source of traces; empty without traces.
     traces: OnceLock<(TraceSource, String)>,
     pub(crate) principals: PrincipalCounters,
+    pub(crate) connections: ConnectionCounters,
 }
 
 impl ClusterApis {

@@ -8,6 +8,7 @@ mod proxy_protocol;
 mod raw;
 mod server_names;
 mod tls;
+mod written;
 
 pub use self::address::{BrokerPorts, HostPort};
 pub use self::model::{ClusterConfig, ProxyConfig, ProxyLimits};
@@ -15,6 +16,7 @@ pub use self::origin::{CliOverrides, ConfigOrigin};
 pub use self::proxy_protocol::{ProxyProtocol, ProxyProtocolMode};
 pub(crate) use self::server_names::NamedTarget;
 pub use self::server_names::{BrokerNames, ServerNames};
+pub(crate) use self::written::WrittenConfig;
 
 #[cfg(test)]
 mod schema_tests;

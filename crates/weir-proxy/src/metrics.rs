@@ -136,7 +136,7 @@ impl MetricSources {
         }
         let mut family = encoder.encode_descriptor(
             "weir_proxy_sessions_expired",
-            "Connections closed because their login had expired.",
+            "Connections closed because their login had expired, or their user was removed.",
             None,
             MetricType::Counter,
         )?;

@@ -22,7 +22,9 @@ use crate::data::{
 };
 use crate::error::ProxyError;
 use crate::metrics::{self, MetricSources};
-use crate::reload::{ClusterThreads, OpenedClusters, ReloadError, ReloadReport, Reloader};
+use crate::reload::{
+    ClusterThreads, OpenedClusters, ReloadError, ReloadPreview, ReloadReport, Reloader,
+};
 use crate::resolve::start_resolver;
 use crate::virtual_cluster::VirtualCluster;
 use weir_rules::audit::ProxyAudit;
@@ -91,6 +93,8 @@ impl Proxy {
             names: opened.names.clone(),
             limits: limits.clone(),
             drain: Duration::from_millis(config.drain_timeout_ms),
+            reload_spread: Duration::from_millis(config.reload_spread_ms),
+            written: config.written.clone(),
             pool,
             logins,
         });
@@ -190,6 +194,14 @@ impl Proxy {
     /// The reason why the current configuration stays in use.
     pub fn reload(&self) -> Result<ReloadReport, ReloadError> {
         self.reloader.reload()
+    }
+
+    /// Reads and checks the configuration again, and returns what [`Self::reload`] would change.
+    ///
+    /// # Errors
+    /// The reason why a reload would not use it.
+    pub fn preview_reload(&self) -> Result<ReloadPreview, ReloadError> {
+        self.reloader.preview()
     }
 
     /// Returns `true` if every cluster responded to the last probe.

@@ -4,12 +4,13 @@
 //! anything in use changes. Then the event loops switch to it, each between two iterations.
 
 mod fixed;
+mod preview;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,12 +24,13 @@ use weir_net::otlp::TraceSource;
 use weir_net::tls::FileWatcher;
 
 use self::fixed::FixedSettings;
+pub use self::preview::{ChangeKind, ClusterChange, ReloadPreview};
 use crate::certificates::CertificateFiles;
 use crate::cluster_id::ClusterId;
 use crate::config::{ConfigOrigin, ProxyConfig};
 use crate::data::{
-    CurrentGeneration, FilterPool, Generation, ListenerKey, ListenerTarget, LoginPool, LoopEvent,
-    LoopShared,
+    ClosingCounts, CurrentGeneration, FilterPool, Generation, ListenerKey, ListenerTarget,
+    LoginPool, LoopEvent, LoopShared,
 };
 use crate::error::ProxyError;
 use crate::name_listeners::{NameListeners, NameSockets};
@@ -63,6 +65,8 @@ pub struct ReloadReport {
     pub generation: u64,
     /// Client connections that end because their cluster was removed or changed.
     pub closing: usize,
+    /// Those of them whose ends are spread over `reload_spread_ms`.
+    pub spread: usize,
 }
 
 /// Reloads so far.
@@ -259,11 +263,7 @@ impl Reloader {
 
     /// Reads the configuration again and uses it, unless it is wrong.
     pub(crate) fn reload(&self) -> Result<ReloadReport, ReloadError> {
-        let mut threads = match self.threads.try_lock() {
-            Ok(threads) => threads,
-            Err(TryLockError::Poisoned(threads)) => threads.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(ReloadError::Busy),
-        };
+        let mut threads = self.lock_threads()?;
         let outcome = self.replace(&mut threads);
         if let Some(audit) = &self.audit {
             audit.reopen();
@@ -274,7 +274,8 @@ impl Reloader {
             Ok(ReloadReport {
                 generation,
                 closing,
-            }) => tracing::info!(generation, closing, "configuration reloaded"),
+                spread,
+            }) => tracing::info!(generation, closing, spread, "configuration reloaded"),
             Err(error) => {
                 let (text, error) = (
                     "reload failed, kept current configuration",
@@ -284,6 +285,15 @@ impl Reloader {
             }
         }
         outcome
+    }
+
+    /// Locks out other reloads.
+    fn lock_threads(&self) -> Result<MutexGuard<'_, ClusterThreads>, ReloadError> {
+        match self.threads.try_lock() {
+            Ok(threads) => Ok(threads),
+            Err(TryLockError::Poisoned(threads)) => Ok(threads.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(ReloadError::Busy),
+        }
     }
 
     fn replace(&self, threads: &mut ClusterThreads) -> Result<ReloadReport, ReloadError> {
@@ -321,6 +331,8 @@ impl Reloader {
             names: opened.names.clone(),
             limits: config.limits,
             drain: Duration::from_millis(config.drain_timeout_ms),
+            reload_spread: Duration::from_millis(config.reload_spread_ms),
+            written: config.written,
             pool,
             logins,
         });
@@ -340,7 +352,8 @@ impl Reloader {
         }
         Ok(ReloadReport {
             generation: next.number,
-            closing,
+            closing: closing.sum(),
+            spread: closing.spread,
         })
     }
 
@@ -354,8 +367,8 @@ impl Reloader {
         Ok(pool)
     }
 
-    /// Switches the event loops. Returns the number of connections that have to end.
-    fn switch(&self, old: &Generation, opened: &OpenedClusters) -> usize {
+    /// Switches the event loops. Returns the numbers of connections that have to end.
+    fn switch(&self, old: &Generation, opened: &OpenedClusters) -> ClosingCounts {
         let (reply, replies) = bounded(self.senders.len());
         for (number, sender) in self.senders.iter().enumerate() {
             let reload = LoopEvent::Reload(reply.clone());
@@ -374,9 +387,9 @@ impl Reloader {
             }
         }
         drop(reply);
-        let mut closing = 0;
+        let mut closing = ClosingCounts::default();
         while let Ok(more) = replies.recv_timeout(LOOP_TIMEOUT) {
-            closing += more;
+            closing.add(more);
         }
         closing
     }

@@ -105,12 +105,10 @@ impl VirtualCluster {
         !upstream.any(|broker| self.config.upstream.contains(broker))
     }
 
-    /// Returns `true` if a connection of `old`, an earlier generation, can continue: its brokers
-    /// are the same, all API versions that its client may have chosen are still supported, and
-    /// clients and the proxy log in as before.
-    pub(crate) fn continues(&self, old: &Self) -> bool {
+    /// Returns `true` if this generation has the brokers of `old`, an earlier one, and clients and
+    /// the proxy log in as before.
+    pub(crate) fn keeps_brokers_and_logins(&self, old: &Self) -> bool {
         !old.is_moved_by(&self.config)
-            && self.supported.covers(&old.supported)
             && self.config.logins.is_some() == old.config.logins.is_some()
             && self.config.certificates.is_some() == old.config.certificates.is_some()
             && self.broker_mode() == old.broker_mode()

@@ -24,7 +24,14 @@ pub(super) enum Finding {
 }
 
 /// A denied operation on a resource.
-pub(super) type Denial = (AclOperation, ResourceType, Box<str>);
+#[derive(Debug)]
+pub(super) struct Denial {
+    pub(super) operation: AclOperation,
+    pub(super) kind: ResourceType,
+    pub(super) name: Box<str>,
+    /// Error code in the response; `None` if it is not known, or there is no response.
+    pub(super) error: Option<i16>,
+}
 
 /// A request that is being checked.
 pub(super) struct RequestCheck<'a, 's> {
@@ -68,8 +75,12 @@ impl RequestCheck<'_, '_> {
     }
 
     fn note(&mut self, operation: AclOperation, kind: ResourceType, name: &str) {
-        self.denied
-            .get_or_insert_with(|| (operation, kind, name.into()));
+        self.denied.get_or_insert_with(|| Denial {
+            operation,
+            kind,
+            name: name.into(),
+            error: None,
+        });
     }
 
     /// Decides and remembers the first denial.

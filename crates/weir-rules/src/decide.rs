@@ -6,7 +6,7 @@ use weir_wire::cluster::TopicId;
 use weir_wire::message::{self, ApiDefinition, MessageRow, Value};
 
 use super::check::{Denial, Finding, RequestCheck};
-use super::mirror::text;
+use super::mirror::{element_definition, first_error, text};
 use super::pending::PendingAccess;
 use super::session::AccessSession;
 use super::special;
@@ -53,7 +53,10 @@ pub(super) fn check(
         denied: None,
     };
     let finding = check.run();
-    let denied = check.denied.take();
+    let mut denied = check.denied.take();
+    if let Some(denial) = &mut denied {
+        denial.error = check.error_of(&finding);
+    }
     Ok((check.verdict(finding), denied))
 }
 
@@ -71,6 +74,24 @@ impl RequestCheck<'_, '_> {
             return Finding::Checked;
         };
         self.items(items)
+    }
+
+    /// Returns the first error code that the client gets.
+    fn error_of(&self, finding: &Finding) -> Option<i16> {
+        let response = &self.api.response;
+        if !self.has_response() {
+            return None;
+        }
+        match finding {
+            Finding::Denied(error) => Some(*error),
+            Finding::Respond(row) => first_error(response, row),
+            Finding::Checked => {
+                let inner = element_definition(response, self.pending.into)?;
+                let mut added = self.pending.add.iter();
+                added.find_map(|row| first_error(inner, row))
+            }
+            Finding::LookUp(_) => None,
+        }
     }
 
     fn verdict(mut self, finding: Finding) -> Verdict {

@@ -7,16 +7,17 @@ use weir_wire::WireError;
 use weir_wire::message;
 
 use super::apis;
+use super::check::Denial;
 use super::decide::{self, Verdict};
 use super::pending::PendingAccess;
 use super::response;
 use super::rules::{AccessRules, PRODUCE};
 use super::session::AccessSession;
 use super::table::{CLUSTER_DENIED, GROUP_DENIED, TOKEN_DENIED, TOPIC_DENIED, TRANSACTION_DENIED};
-use crate::audit::{AuditDetails, AuditKind};
+use crate::audit::{AuditDetails, AuditKind, client_id};
 use weir_filters::TopicNames;
 use weir_identity::Principal;
-use weir_identity::acl::ResourceType;
+use weir_identity::acl::{AclDecision, ResourceType};
 
 /// The rights of a connection under the current rules.
 #[derive(Debug, Default)]
@@ -80,12 +81,13 @@ impl Access<'_> {
         }
     }
 
-    /// Decides about the body of a request. `asked`: the names of its topics have been requested.
-    /// Returns `None` for an API or version that is not known.
+    /// Decides about the body of a request, whose header after the correlation id is `header`.
+    /// `asked`: the names of its topics have been requested. Returns `None` for an API or version
+    /// that is not known.
     pub fn check(
         &mut self,
-        key: i16,
-        version: i16,
+        (key, version): (i16, i16),
+        header: &[u8],
         body: &[u8],
         asked: bool,
     ) -> Result<Option<Verdict>, WireError> {
@@ -100,35 +102,61 @@ impl Access<'_> {
             return Ok(Some(verdict));
         }
         self.session.rules.counts.add(key, denied.is_some());
-        if let Some((operation, kind, name)) = denied {
-            let principal = self.session.subject.principals().first();
-            let principal = principal.map_or("", |one| &**one);
-            let api = api.name;
+        if let Some(denial) = denied {
             let is_dry_run = self.session.rules.is_dry_run;
-            if let Some((audit, client)) = &self.session.audit {
-                let details = AuditDetails {
-                    api: Some(api),
-                    operation: Some(operation.to_string().into()),
-                    resource_type: Some(kind.to_string().into()),
-                    resource: Some(name.clone()),
-                    decision: Some(if is_dry_run { "dry_run" } else { "denied" }),
-                    ..AuditDetails::default()
-                };
-                let principal = (!principal.is_empty()).then_some(principal);
-                audit.record(AuditKind::Denied, *client, principal, details);
-            }
-            tracing::debug!(principal, api, %operation, %kind, name = &*name, is_dry_run, "denied");
+            let is_closed = matches!(verdict, Verdict::Close);
+            let error = denial.error.unwrap_or_else(|| denial_error(denial.kind));
+            let error = (!is_dry_run && !is_closed).then_some(error);
+            self.note_denial(api.name, header, &denial, error);
             if is_dry_run {
                 return Ok(Some(Verdict::Forward(None)));
             }
-            if !matches!(verdict, Verdict::Close) {
-                self.session.error = Some(denial_error(kind));
-            }
+            self.session.error = error;
         }
         Ok(Some(match verdict {
             Verdict::Forward(_) if self.session.rules.is_dry_run => Verdict::Forward(None),
             other => other,
         }))
+    }
+
+    /// Writes a denial to the audit log and to the log.
+    fn note_denial(
+        &self,
+        api: &'static str,
+        header: &[u8],
+        denial: &Denial,
+        error_code: Option<i16>,
+    ) {
+        let Denial {
+            operation,
+            kind,
+            name,
+            ..
+        } = denial;
+        let subject = &self.session.subject;
+        let principal = subject.principals().first();
+        let principal = principal.map_or("", |one| &**one);
+        let is_dry_run = self.session.rules.is_dry_run;
+        if let Some((audit, client)) = &self.session.audit {
+            let rule = match subject.decide(*operation, *kind, name) {
+                AclDecision::Denied(rule) => rule.origin.clone(),
+                _ => NO_RULE.into(),
+            };
+            let details = AuditDetails {
+                client_id: client_id(header),
+                api: Some(api),
+                operation: Some(operation.to_string().into()),
+                resource_type: Some(kind.to_string().into()),
+                resource: Some(name.clone()),
+                decision: Some(if is_dry_run { "dry_run" } else { "denied" }),
+                rule: Some(rule),
+                error_code,
+                ..AuditDetails::default()
+            };
+            let principal = (!principal.is_empty()).then_some(principal);
+            audit.record(AuditKind::Denied, *client, principal, details);
+        }
+        tracing::debug!(principal, api, %operation, %kind, name = &**name, is_dry_run, "denied");
     }
 
     /// Returns the error code in the response to the last request, if something was denied.
@@ -158,6 +186,9 @@ impl Access<'_> {
         Some(())
     }
 }
+
+/// Rule of operations that no rule allows.
+const NO_RULE: &str = "none";
 
 /// Returns the error code of denials of a kind of resource.
 fn denial_error(kind: ResourceType) -> i16 {

@@ -89,6 +89,20 @@ pub(super) fn mirrored(
     made
 }
 
+/// Returns the first error code in a response or a part of one.
+pub(super) fn first_error(definition: &StructDefinition, row: &MessageRow<'_>) -> Option<i16> {
+    let mut fields = definition.fields.iter().zip(&row.values);
+    fields.find_map(|(field, value)| match (value, field.structure()) {
+        (Value::Int(0), _) => None,
+        (Value::Int(code), _) if field.name == "ErrorCode" => i16::try_from(*code).ok(),
+        (Value::Row(Some(row)), Some(inner)) => first_error(inner, row),
+        (Value::Rows(Some(rows)), Some(inner)) => {
+            rows.iter().find_map(|row| first_error(inner, row))
+        }
+        _ => None,
+    })
+}
+
 pub(super) fn text(text: &str) -> Value<'static> {
     Value::Bytes(Some(Cow::Owned(text.as_bytes().to_vec())))
 }

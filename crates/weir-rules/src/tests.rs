@@ -45,7 +45,9 @@ fn check(
     message::encode(&row, &api.request, version, flexible, &mut body);
     let names = &TopicNames::default();
     let mut access = Access { session, names };
-    let verdict = access.check(key, version, &body, false).expect("decodes");
+    let verdict = access
+        .check((key, version), &[], &body, false)
+        .expect("decodes");
     verdict.expect("a known version")
 }
 
@@ -172,7 +174,7 @@ fn unknown_topic_ids_are_looked_up_and_then_denied() {
     message::encode(&row, &api.request, 13, true, &mut body);
     let names = &TopicNames::default();
     let session = &mut session;
-    let verdict = Access { session, names }.check(0, 13, &body, true);
+    let verdict = Access { session, names }.check((0, 13), &[], &body, true);
     assert!(matches!(verdict, Ok(Some(Verdict::Respond(_)))));
 }
 
@@ -184,13 +186,13 @@ fn undecodable_requests_are_not_forwarded() {
         let session = &mut session;
         let mut access = Access { session, names };
         for version in 0..20 {
-            let cut = access.check(key, version, &[0xff; 3], false);
+            let cut = access.check((key, version), &[], &[0xff; 3], false);
             let open = [39, 40, 60, 16].contains(&key);
             let is_forwarded = matches!(cut, Ok(Some(Verdict::Forward(_) | Verdict::Edited(..))));
             assert!(!is_forwarded || open, "{key} {version}: {cut:?}");
         }
         assert!(
-            matches!(access.check(key, 90, &[], false), Ok(None)),
+            matches!(access.check((key, 90), &[], &[], false), Ok(None)),
             "{key}"
         );
     }

@@ -202,6 +202,13 @@ impl Users {
         self.by_name.is_empty()
     }
 
+    /// Returns `true` if there is a user of this name, with a credential for `hash` if that is
+    /// given.
+    pub fn contains(&self, name: &str, hash: Option<ScramHash>) -> bool {
+        let known = self.by_name.get(name);
+        known.is_some_and(|both| hash.is_none_or(|hash| both[place(hash)].is_some()))
+    }
+
     /// Returns the credential of a user, or one that no password fits.
     pub(crate) fn credential(&self, name: &str, hash: ScramHash) -> Arc<Credential> {
         let known = self.by_name.get(name);

@@ -84,8 +84,8 @@ pub trait AdminPages: Send + 'static {
         None
     }
     /// Returns the response to a POST request at `path`, `None` if there is no such path.
-    fn command(&mut self, path: &str) -> Option<Page> {
-        let _ = path;
+    fn command(&mut self, path: &str, query: &str) -> Option<Page> {
+        let _ = (path, query);
         None
     }
     /// Checks certificate files that may be replaced by others, and returns the number of their
@@ -448,7 +448,7 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
         let has_token = self.access.has_token(request);
         let page = match request.method {
             "POST" => {
-                let command = self.pages.command(request.path);
+                let command = self.pages.command(request.path, request.query);
                 let none =
                     || Page::Now(Response::text(405, "use GET\n").with_header("Allow", "GET"));
                 command.unwrap_or_else(none)

@@ -15,6 +15,7 @@ use super::address::{BrokerPorts, HostPort};
 use super::origin::ConfigOrigin;
 use super::proxy_protocol::ProxyProtocol;
 use super::server_names::ServerNames;
+use super::written::WrittenConfig;
 use crate::broker_login::BrokerIdentity;
 use crate::login::{CertificatePrincipals, ClusterLogins};
 use crate::versions::{SASL_AUTHENTICATE, SASL_HANDSHAKE, SupportedVersions, is_of_broker_logins};
@@ -41,6 +42,9 @@ pub struct ProxyConfig {
     pub filter_threads: usize,
     /// Milliseconds that in-flight requests have to complete at shutdown.
     pub drain_timeout_ms: u64,
+    /// Milliseconds over which the ends of connections are spread whose API versions a reload does
+    /// not support any more, default 30,000. 0: they end at once.
+    pub reload_spread_ms: u64,
     /// Splices large response bodies that no filter reads inside the kernel; `false`: copies them.
     /// Default `true`.
     pub splice: bool,
@@ -52,6 +56,8 @@ pub struct ProxyConfig {
     pub tls_files: Vec<Arc<TlsFiles>>,
     /// Where it was read from.
     pub origin: ConfigOrigin,
+    /// Its file as written.
+    pub(crate) written: WrittenConfig,
 }
 
 impl ProxyConfig {
@@ -165,6 +171,15 @@ impl ClusterConfig {
             "enforced"
         };
         Some(format!("{} rules, {mode}", rules.set.rules().len()))
+    }
+
+    /// Returns `true` if the access rules are the same.
+    pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
+        let rules = |config: &Self| config.acl_set().map(Arc::clone);
+        match (rules(self), rules(other)) {
+            (Some(own), Some(others)) => own.rules() == others.rules(),
+            (own, others) => own.is_none() && others.is_none(),
+        }
     }
 
     /// Returns the access rules to explain them, if there are any.

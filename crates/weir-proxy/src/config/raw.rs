@@ -18,6 +18,7 @@ use super::origin::{CliOverrides, ConfigOrigin};
 use super::proxy_protocol::{ProxyProtocol, ProxyProtocolMode};
 use super::server_names::RawServerNames;
 use super::tls::UpstreamTls;
+use super::written::WrittenConfig;
 use super::{BrokerPorts, ClusterConfig, HostPort, ProxyConfig, ProxyLimits};
 use crate::broker_login::RawBrokerIdentity;
 use crate::error::ProxyError;
@@ -37,6 +38,9 @@ pub(super) struct RawFile {
     filter_threads: usize,
     /// Milliseconds that in-flight requests have to complete at shutdown.
     drain_timeout_ms: u64,
+    /// Milliseconds over which the ends of connections are spread that a reload concerns; 0: they
+    /// end at once.
+    reload_spread_ms: u64,
     /// Splices large responses that no filter reads inside the kernel; `false`: copies them.
     splice: bool,
     /// Reloads the configuration when this file has changed.
@@ -61,6 +65,7 @@ impl Default for RawFile {
             event_loops: std::thread::available_parallelism().map_or(1, usize::from),
             filter_threads: 2,
             drain_timeout_ms: 10_000,
+            reload_spread_ms: 30_000,
             splice: true,
             watch_config: false,
             admin: AdminTable::default(),
@@ -171,9 +176,9 @@ impl ProxyConfig {
             ),
             directory: file.and_then(Path::parent).unwrap_or_else(|| Path::new("")),
         };
-        let mut raw = match file {
+        let (mut raw, text) = match file {
             Some(file) => read(file, &source)?,
-            None => RawFile::default(),
+            None => (RawFile::default(), String::new()),
         };
         apply(&mut raw, overrides, &source)?;
         let mut clusters = Vec::with_capacity(raw.cluster.len());
@@ -194,6 +199,8 @@ impl ProxyConfig {
         let otlp = OtlpTable::open(raw.otlp, "weir-proxy", source.directory, env);
         let otlp = otlp.map_err(|error| source.error(error))?;
         raw.limits.buffered_bytes = Some(raw.limits.buffered());
+        let names = clusters.iter().map(|cluster| cluster.name.as_str());
+        let written = WrittenConfig::read(&text, names);
         let config = Self {
             admin,
             audit,
@@ -203,9 +210,11 @@ impl ProxyConfig {
             event_loops: overrides.event_loops.unwrap_or(raw.event_loops),
             filter_threads: raw.filter_threads,
             drain_timeout_ms: raw.drain_timeout_ms,
+            reload_spread_ms: raw.reload_spread_ms,
             splice: raw.splice,
             watch_config: raw.watch_config,
             origin: ConfigOrigin::new(file, overrides),
+            written,
             limits: raw.limits,
             tls_files,
         };
@@ -214,12 +223,15 @@ impl ProxyConfig {
     }
 }
 
-fn read(path: &Path, source: &ConfigSource<'_>) -> Result<RawFile, ProxyError> {
+/// Reads the file. Returns it with its text.
+fn read(path: &Path, source: &ConfigSource<'_>) -> Result<(RawFile, String), ProxyError> {
     let text = std::fs::read_to_string(path).map_err(|error| ProxyError::Read {
         path: path.to_owned(),
         error,
     })?;
-    toml::from_str(&text).map_err(|error| source.error(error.to_string().trim_end()))
+    let raw = toml::from_str(&text);
+    let raw = raw.map_err(|error| source.error(error.to_string().trim_end()))?;
+    Ok((raw, text))
 }
 
 /// Applies the command line to the only cluster.
@@ -518,6 +530,7 @@ fn check_ranges(config: &ProxyConfig, source: &ConfigSource<'_>) -> Result<(), P
         ("event_loops", config.event_loops as u64, 1, 256),
         ("filter_threads", config.filter_threads as u64, 1, 256),
         ("drain_timeout_ms", config.drain_timeout_ms, 0, 600_000),
+        ("reload_spread_ms", config.reload_spread_ms, 0, 3_600_000),
     ];
     let others = others.map(|(key, value, min, max)| (key.to_owned(), value, min, max));
     for (key, value, min, max) in of_limits.into_iter().chain(others) {

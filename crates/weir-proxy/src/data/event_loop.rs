@@ -204,6 +204,12 @@ impl LoopHandler for ProxyLoop {
                 // The requester may have timed out.
                 let _ = reply.try_send(ended);
             }
+            LoopEvent::Preview(reply) => {
+                let candidate = self.state.shared.current.candidate();
+                let counts = candidate.map(|next| self.preview(&next));
+                // The requester may have timed out.
+                let _ = reply.try_send(counts.unwrap_or_default());
+            }
             LoopEvent::Filtered(done) => {
                 self.state.filter_counts += done.counts;
                 let id = done.pair;
@@ -312,6 +318,7 @@ impl ProxyLoop {
 
     /// Adds a pair, whose id is the next one.
     pub(super) fn open(&mut self, mut pair: ConnectionPair) {
+        pair.cluster.apis.connections.count_opened();
         pair.in_flight.count_in(pair.cluster.apis.of_this_thread());
         let config = &pair.cluster.config;
         pair.login = config.logins.as_ref().map(|logins| {
@@ -341,56 +348,6 @@ impl ProxyLoop {
         let until_ms = login_ms.map_or(until_ms, |login_ms| until_ms.min(login_ms));
         self.state.arm(&mut pair, until_ms);
         self.pairs.insert(pair);
-    }
-
-    /// Switches to the next generation. Connections that cannot continue with it end as soon as no
-    /// request is in flight, at the latest after the drain timeout. Returns their number.
-    fn reload(&mut self, next: Arc<Generation>) -> usize {
-        let listeners = &mut self.state.core.listeners;
-        listeners.retain(|listener| next.has_listener(*listener));
-        // Connections that end may still use places beyond the new ones.
-        let more = next.clusters.iter().skip(self.state.addresses.len());
-        self.state
-            .addresses
-            .extend(more.map(|one| address_cache(one)));
-        // All pairs of a cluster have one of a few generations.
-        let mut known: Vec<(Arc<VirtualCluster>, Option<Arc<VirtualCluster>>)> = Vec::new();
-        let mut leaving = Vec::new();
-        let staying = self.pairs.iter().filter(|(_, pair)| !pair.leaving);
-        let staying: Vec<_> = staying.map(|(id, _)| id).collect();
-        for id in staying {
-            let Some(pair) = self.pairs.get_mut(id) else {
-                continue;
-            };
-            let found = known
-                .iter()
-                .find(|(old, _)| Arc::ptr_eq(old, &pair.cluster));
-            let successor = match found {
-                Some((_, successor)) => successor.clone(),
-                None => {
-                    let successor = next.successor(&pair.cluster).cloned();
-                    known.push((Arc::clone(&pair.cluster), successor.clone()));
-                    successor
-                }
-            };
-            match successor {
-                Some(successor) => pair.switch_to(successor),
-                None => leaving.push(id),
-            }
-        }
-        let until_ms = self.state.now_ms() + next.drain.as_millis() as u64;
-        self.state.generation = next;
-        for id in &leaving {
-            if let Some(pair) = self.pairs.get_mut(*id) {
-                pair.leaving = true;
-                let ends_ms = pair.ends_ms.unwrap_or(u64::MAX).min(until_ms);
-                pair.ends_ms = Some(ends_ms);
-                self.state.arm(pair, ends_ms);
-            }
-            self.forward(*id);
-        }
-        self.state.counters.reload_closed += leaving.len() as u64;
-        leaving.len()
     }
 
     /// Closes connections that wait for an unresponsive broker. Their clients can use another
@@ -438,6 +395,8 @@ impl ProxyLoop {
             return;
         };
         self.state.record_close(&pair, reason);
+        let connections = &pair.cluster.apis.connections;
+        connections.count_closed(reason.cause(pair.leaving));
         self.state.drop_upstream(&mut pair);
         if let Some(pipe) = pair.pipe.take() {
             self.state.pipes.put_back(pipe);
@@ -451,7 +410,7 @@ impl ProxyLoop {
     }
 }
 
-fn address_cache(cluster: &VirtualCluster) -> AddressCache {
+pub(super) fn address_cache(cluster: &VirtualCluster) -> AddressCache {
     AddressCache::new(Arc::clone(&cluster.broker_registry))
 }
 
@@ -462,9 +421,14 @@ impl LoopState {
         if pair.ends_ms.is_some_and(|at_ms| now_ms >= at_ms) {
             return Err(PairCloseReason::Closed);
         }
+        if pair.leaves_ms.is_some_and(|at_ms| now_ms >= at_ms) {
+            self.leave(pair);
+        }
         let delayed_ms = self.check_delayed(pair)?.min(self.check_login(pair)?);
         let delayed_ms = delayed_ms.min(self.check_broker_login(pair)?);
-        let mut next_ms = pair.ends_ms.unwrap_or(u64::MAX).min(delayed_ms);
+        let ends_ms = pair.ends_ms.unwrap_or(u64::MAX);
+        let ends_ms = ends_ms.min(pair.leaves_ms.unwrap_or(u64::MAX));
+        let mut next_ms = ends_ms.min(delayed_ms);
         let limits = &self.generation.limits;
         let mut until = |at_ms: u64, what: &'static str| {
             next_ms = next_ms.min(at_ms);

@@ -7,6 +7,7 @@ use weir_net::event_loop::ConnId;
 use weir_sasl::server::Check;
 use weir_wire::WireError;
 
+use super::closing::{ClosingByCluster, ClosingCounts};
 use crate::broker_login::StepOutcome;
 use crate::cluster_id::ClusterId;
 use crate::config::HostPort;
@@ -52,9 +53,12 @@ pub(crate) enum LoopEvent {
     Resolved(PairId, Vec<Candidate>),
     /// A reload: the current generation is another one. The loop replies with the number of
     /// connections that have to end.
-    Reload(crossbeam_channel::Sender<usize>),
+    Reload(crossbeam_channel::Sender<ClosingCounts>),
     /// A frame whose filter work is done.
     Filtered(Box<Finished>),
+    /// A request for the numbers of connections that a switch to the candidate of the current
+    /// generation would end.
+    Preview(crossbeam_channel::Sender<ClosingByCluster>),
     /// The result of a check of credentials.
     LoginChecked(PairId, Check, CheckOutcome),
     /// The result of a step of a login at a broker.

@@ -209,7 +209,7 @@ impl LoopState {
         let cluster = &pair.cluster;
         let mut delayed = None;
         let mut context = RequestContext {
-            supported: &cluster.supported,
+            supported: ConnectionPair::supported(pair.offered.as_ref(), cluster),
             limits: &self.generation.limits,
             in_flight: &mut pair.in_flight,
             software: &mut pair.software,
@@ -232,8 +232,9 @@ impl LoopState {
         let fed = pair.requests.feed(input, &mut context, &mut self.segments);
         self.counters.requests += pair.counted - before;
         if let Some(audit) = pair.cluster.audit.get() {
-            for key in pair.in_flight.take_writes() {
-                audit.request(versions::name(key), pair.peer, pair.principal());
+            for (key, client_id) in pair.in_flight.take_writes() {
+                let request = (versions::name(key), client_id);
+                audit.request(request, pair.peer, pair.principal());
             }
         }
         fed?;
@@ -334,7 +335,7 @@ impl LoopState {
         let cluster = &pair.cluster;
         let mut delayed = None;
         let mut context = ResponseContext {
-            supported: &cluster.supported,
+            supported: ConnectionPair::supported(pair.offered.as_ref(), cluster),
             limits: &self.generation.limits,
             in_flight: &mut pair.in_flight,
             mapper: self.addresses[cluster.index].of(&cluster.broker_registry, pair.by_name),

@@ -1,16 +1,17 @@
 //! The part of the configuration that a reload replaces, as one unit.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use weir_net::lock;
 use weir_net::stream::HandshakeAlert;
 
 use super::events::{ListenerKey, ListenerTarget};
 use super::filter_pool::FilterPool;
 use super::login_pool::LoginPool;
 use crate::cluster_id::ClusterId;
-use crate::config::{NamedTarget, ProxyLimits, ServerNames};
+use crate::config::{NamedTarget, ProxyLimits, ServerNames, WrittenConfig};
 use crate::name_listeners::NameListeners;
 use crate::virtual_cluster::VirtualCluster;
 
@@ -24,6 +25,10 @@ pub(crate) struct Generation {
     pub(crate) limits: ProxyLimits,
     /// Time that in-flight requests have to complete when their connection has to end.
     pub(crate) drain: Duration,
+    /// Time over which the ends of connections are spread that a reload concerns.
+    pub(crate) reload_spread: Duration,
+    /// The file as written.
+    pub(crate) written: WrittenConfig,
     /// Filter threads; `None` if there have been no filters yet.
     pub(crate) pool: Option<Arc<FilterPool>>,
     /// Login threads; `None` if there have been no logins at the proxy yet.
@@ -107,33 +112,41 @@ impl Generation {
             }
         }
     }
-
-    /// Returns the configuration with which a connection of `old` continues; `None` if it has to
-    /// end.
-    pub(crate) fn successor(&self, old: &VirtualCluster) -> Option<&Arc<VirtualCluster>> {
-        let new = self.cluster(old.id)?;
-        new.continues(old).then_some(new)
-    }
 }
+
+/// Clusters of one configuration.
+type Clusters = Arc<[Arc<VirtualCluster>]>;
 
 /// The generation for new work. Event loops have their own reference.
 #[derive(Debug)]
-pub(crate) struct CurrentGeneration(Mutex<Arc<Generation>>);
+pub(crate) struct CurrentGeneration {
+    generation: Mutex<Arc<Generation>>,
+    /// Clusters of a configuration that is only compared with the current one.
+    candidate: Mutex<Option<Clusters>>,
+}
 
 impl CurrentGeneration {
     pub(crate) fn new(first: Arc<Generation>) -> Self {
-        Self(Mutex::new(first))
+        Self {
+            generation: Mutex::new(first),
+            candidate: Mutex::default(),
+        }
     }
 
     pub(crate) fn get(&self) -> Arc<Generation> {
-        Arc::clone(&self.lock())
+        Arc::clone(&lock(&self.generation))
     }
 
     pub(crate) fn set(&self, next: Arc<Generation>) {
-        *self.lock() = next;
+        *lock(&self.generation) = next;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Generation>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the clusters to compare with.
+    pub(super) fn candidate(&self) -> Option<Clusters> {
+        lock(&self.candidate).clone()
+    }
+
+    pub(crate) fn set_candidate(&self, candidate: Option<Clusters>) {
+        *lock(&self.candidate) = candidate;
     }
 }

@@ -16,6 +16,7 @@ use super::memory::Memory;
 use super::pair::ConnectionPair;
 use super::pipe::PipePool;
 use crate::address_cache::AddressCache;
+use crate::connection_counters::CloseCause;
 use crate::counters::LoopCounters;
 use crate::resolve::ResolveRequest;
 use crate::wire::{Segments, StreamError};
@@ -50,6 +51,23 @@ pub(super) enum PairCloseReason {
     Client(io::Error),
     /// A failure of the broker's socket or TLS.
     Broker(io::Error),
+}
+
+impl PairCloseReason {
+    /// Returns the cause to count; `is_leaving`: a reload ends the connection.
+    pub(super) fn cause(&self, is_leaving: bool) -> CloseCause {
+        match self {
+            Self::Closed | Self::Drained if is_leaving => CloseCause::Reload,
+            Self::Closed => CloseCause::Peer,
+            Self::Drained => CloseCause::Drain,
+            Self::Timeout(_) => CloseCause::Timeout,
+            Self::Stream(_) => CloseCause::Protocol,
+            Self::NoBroker(_) => CloseCause::NoBroker,
+            Self::BrokerUnresponsive => CloseCause::SilentBroker,
+            Self::Client(_) => CloseCause::Client,
+            Self::Broker(_) => CloseCause::Broker,
+        }
+    }
 }
 
 impl From<StreamError> for PairCloseReason {

@@ -18,7 +18,7 @@ use super::{ListenerTarget, PairId};
 use crate::config::HostPort;
 use crate::login::LoginGate;
 use crate::principal_counters::PrincipalTraffic;
-use crate::versions::{FETCH, PRODUCE};
+use crate::versions::{FETCH, PRODUCE, SupportedVersions};
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream, Unfinished};
 use weir_filters::Direction;
@@ -184,6 +184,8 @@ pub(super) struct ConnectionPair {
     pub(super) id: PairId,
     /// The configuration that applies to the pair.
     pub(super) cluster: Arc<VirtualCluster>,
+    /// The configuration whose API versions the client may use, if a reload supports fewer.
+    pub(super) offered: Option<Arc<VirtualCluster>>,
     pub(super) target: ListenerTarget,
     /// Address of the client.
     pub(super) peer: SocketAddr,
@@ -228,6 +230,8 @@ pub(super) struct ConnectionPair {
     pub(super) slow_frame: Option<SlowFrame>,
     /// Ends as soon as no request is in flight, because a reload has changed its cluster.
     pub(super) leaving: bool,
+    /// Time at which it begins to leave.
+    pub(super) leaves_ms: Option<u64>,
     pub(super) admitted: Admitted,
     /// Time at which the pair is closed because one side has ended.
     pub(super) ends_ms: Option<u64>,
@@ -247,6 +251,7 @@ impl ConnectionPair {
         Self {
             id,
             cluster,
+            offered: None,
             target,
             peer,
             origin: None,
@@ -275,6 +280,7 @@ impl ConnectionPair {
             response_bytes: 0,
             slow_frame: None,
             leaving: false,
+            leaves_ms: None,
             admitted,
             ends_ms: None,
             armed_ms: u64::MAX,
@@ -283,6 +289,39 @@ impl ConnectionPair {
 
     /// Continues with the next configuration of its cluster.
     pub(super) fn switch_to(&mut self, cluster: Arc<VirtualCluster>) {
+        self.offered = None;
+        self.leaves_ms = None;
+        self.use_cluster(cluster);
+    }
+
+    /// Continues for now with the next configuration of its cluster, but with the API versions that
+    /// the client may have chosen. Returns `false` if it leaves already.
+    pub(super) fn leave_with(&mut self, cluster: Arc<VirtualCluster>) -> bool {
+        let is_new = self.leaves_ms.is_none();
+        self.offered
+            .get_or_insert_with(|| Arc::clone(&self.cluster));
+        self.use_cluster(cluster);
+        is_new
+    }
+
+    /// Returns the configuration whose API versions the client may have chosen.
+    pub(super) fn offering(&self) -> &Arc<VirtualCluster> {
+        self.offered.as_ref().unwrap_or(&self.cluster)
+    }
+
+    /// Returns the API versions that are forwarded. Access rules decide about none that they do
+    /// not know.
+    pub(super) fn supported<'a>(
+        offered: Option<&'a Arc<VirtualCluster>>,
+        cluster: &'a VirtualCluster,
+    ) -> &'a SupportedVersions {
+        match offered {
+            Some(offered) if cluster.config.access.is_none() => &offered.supported,
+            _ => &cluster.supported,
+        }
+    }
+
+    fn use_cluster(&mut self, cluster: Arc<VirtualCluster>) {
         if let (Some(gate), Some(logins)) = (&mut self.login, &cluster.config.logins) {
             let brokers = cluster.config.broker_identity.clone();
             gate.reconfigure(Arc::clone(logins), brokers);

@@ -83,6 +83,8 @@ pub(crate) struct ClusterLogins {
     pub(crate) mechanisms: Vec<Mechanism>,
     pub(crate) limits: LoginLimits,
     users: Mutex<Arc<Users>>,
+    /// Number of times that the users were read again.
+    revision: AtomicU64,
     file: UserPath,
     tokens: Option<TokenLogins>,
     passwords: Mutex<PasswordCache>,
@@ -152,6 +154,7 @@ impl ClusterLogins {
             mechanisms,
             limits,
             users: Mutex::new(Arc::new(file.read()?)),
+            revision: AtomicU64::new(0),
             file,
             tokens,
             passwords: Mutex::new(PasswordCache::new(&random_bytes::<32>()?)),
@@ -169,6 +172,11 @@ impl ClusterLogins {
     /// Returns the current users.
     pub(crate) fn users(&self) -> Arc<Users> {
         Arc::clone(&lock(&self.users))
+    }
+
+    /// Returns a number that changes when the users are read again.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
     }
 
     /// Returns a human-readable text: mechanisms and number of users.
@@ -191,6 +199,7 @@ impl ClusterLogins {
             Ok(users) => {
                 tracing::info!(cluster, users = users.len(), "file of users read");
                 *lock(&self.users) = Arc::new(users);
+                self.revision.fetch_add(1, Ordering::Release);
             }
             Err(error) => {
                 let message = "reading the file of users failed, kept the users";
@@ -280,7 +289,8 @@ impl ClusterLogins {
         self.expired.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of connections closed because their login had expired.
+    /// Returns the number of connections closed because their login had expired or their user was
+    /// removed.
     pub(crate) fn expired(&self) -> u64 {
         self.expired.load(Ordering::Relaxed)
     }

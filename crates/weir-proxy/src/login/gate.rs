@@ -14,7 +14,7 @@ use weir_wire::WireError;
 use super::{CheckOutcome, ClusterLogins, LoginOutcome};
 use crate::broker_login::{BrokerIdentity, BrokerLoginOutcome, Credential};
 use crate::versions::{SASL_AUTHENTICATE, SASL_HANDSHAKE};
-use weir_rules::audit::{AuditDetails, AuditKind, ClusterAudit};
+use weir_rules::audit::{AuditDetails, AuditKind, ClusterAudit, client_id};
 
 /// Longest wait for keys that are being fetched, and interval of checks meanwhile.
 const KEYS_TIMEOUT_MS: u64 = 5_000;
@@ -39,6 +39,8 @@ pub(crate) struct LoginGate {
     client: SocketAddr,
     login: ServerLogin,
     principal: Option<Arc<Principal>>,
+    /// Revision of the users in which the user was found; `None`: not looked for yet.
+    revision: Option<u64>,
     /// Time at which the login expires, in milliseconds.
     expires_ms: Option<u64>,
     /// Time at which the login that is under way began, in milliseconds.
@@ -60,6 +62,8 @@ pub(crate) struct LoginGate {
     credential: Option<Arc<Credential>>,
     failure: Option<Failure>,
     audit: Option<Arc<ClusterAudit>>,
+    /// `client.id` of the last request of a login, noted for the audit log.
+    client_id: Option<Box<str>>,
 }
 
 /// A client whose credentials are right.
@@ -104,6 +108,7 @@ impl LoginGate {
             client,
             login: ServerLogin::default(),
             principal: None,
+            revision: None,
             expires_ms: None,
             began_ms: None,
             now_ms: 0,
@@ -115,6 +120,7 @@ impl LoginGate {
             credential: None,
             failure: None,
             audit: None,
+            client_id: None,
         }
     }
 
@@ -132,6 +138,7 @@ impl LoginGate {
         brokers: Option<Arc<BrokerIdentity>>,
     ) {
         self.logins = logins;
+        self.revision = None;
         self.brokers = brokers;
     }
 
@@ -177,7 +184,9 @@ impl LoginGate {
         let is_expired = self.expires_ms.is_some_and(|at_ms| self.now_ms >= at_ms);
         match self.login.admit(key, is_supported) {
             Admission::Login => GateAction::Respond,
-            Admission::Other if is_expired && self.login.is_logged_in() => {
+            Admission::Other
+                if self.login.is_logged_in() && (is_expired || self.is_user_removed()) =>
+            {
                 self.logins.count_expired();
                 GateAction::Close
             }
@@ -186,11 +195,35 @@ impl LoginGate {
         }
     }
 
+    /// Returns `true` if the user is not in the file of users any more.
+    fn is_user_removed(&mut self) -> bool {
+        let revision = self.logins.revision();
+        if self.revision == Some(revision) {
+            return false;
+        }
+        let Some(principal) = &self.principal else {
+            return false;
+        };
+        let users = self.logins.users();
+        let is_known = match self.login.mechanism() {
+            Some(Mechanism::Plain) => users.contains(principal.name(), None),
+            Some(Mechanism::Scram(hash)) => users.contains(principal.name(), Some(hash)),
+            _ => true,
+        };
+        if is_known {
+            self.revision = Some(revision);
+        }
+        !is_known
+    }
+
     /// Processes a request of a login, or a raw token without its size. Returns the response,
     /// unless it comes later.
     pub(crate) fn respond(&mut self, frame: &[u8]) -> Result<Option<Vec<u8>>, WireError> {
         self.began_ms.get_or_insert(self.now_ms);
         let is_raw = self.login.expects_raw_token();
+        if self.audit.is_some() && !is_raw {
+            self.client_id = frame.get(CLIENT_ID_AT..).and_then(client_id);
+        }
         let users = self.logins.users();
         let logins = Arc::clone(&self.logins);
         let Ok(nonce) = random_nonce() else {
@@ -339,6 +372,7 @@ impl LoginGate {
             .count(mechanism, LoginOutcome::Accepted, address);
         if let Some(audit) = &self.audit {
             let details = AuditDetails {
+                client_id: self.client_id.clone(),
                 mechanism: mechanism.map(Mechanism::name),
                 ..AuditDetails::default()
             };
@@ -401,8 +435,10 @@ impl LoginGate {
         let user = self.user.take().unwrap_or_default();
         if let Some(audit) = &self.audit {
             let details = AuditDetails {
+                client_id: self.client_id.clone(),
                 mechanism: mechanism.map(Mechanism::name),
                 reason: Some(reason),
+                error_code: frame.is_some().then_some(error.1),
                 ..AuditDetails::default()
             };
             let name = Principal::user(&user).map(|user| user.to_string());
@@ -453,6 +489,8 @@ impl LoginGate {
     }
 }
 
+/// Position of the `client.id` in a request: after size, key, version and correlation id.
+const CLIENT_ID_AT: usize = 12;
 const UNSUPPORTED_MECHANISM: i16 = 33;
 const ILLEGAL_STATE: i16 = 34;
 const AUTHENTICATION_FAILED: i16 = 58;

@@ -49,6 +49,7 @@ pub(super) fn encode(
             MetricKind::Counter.encode(value(counts), family.encode_family(&labels)?)?;
         }
     }
+    encode_connections(generation, encoder)?;
     encode_errors(&sums, encoder)?;
     encode_principals(generation, encoder)?;
     let name = "weir_proxy_held_seconds";
@@ -101,6 +102,36 @@ fn encode_errors(sums: &Sums<'_>, encoder: &mut DescriptorEncoder<'_>) -> Result
                 let labels = [("cluster", *cluster), ("api", api), ("code", &code)];
                 MetricKind::Counter.encode(*count, family.encode_family(&labels)?)?;
             }
+        }
+    }
+    Ok(())
+}
+
+fn encode_connections(
+    generation: &Generation,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    let clusters = generation.clusters.iter();
+    let rows: Vec<_> = clusters
+        .map(|cluster| {
+            let name = cluster.config.name.as_str();
+            (name, cluster.apis.connections.counts())
+        })
+        .collect();
+    let name = "weir_proxy_cluster_connections";
+    let help = "Open client connections by cluster.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (cluster, (open, _)) in &rows {
+        let labels = [("cluster", *cluster)];
+        MetricKind::Gauge.encode(*open, family.encode_family(&labels)?)?;
+    }
+    let name = "weir_proxy_connections_closed";
+    let help = "Client connections that ended, by cluster and cause.";
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (cluster, (_, closed)) in &rows {
+        for (cause, count) in closed {
+            let labels = [("cluster", *cluster), ("cause", cause)];
+            MetricKind::Counter.encode(*count, family.encode_family(&labels)?)?;
         }
     }
     Ok(())

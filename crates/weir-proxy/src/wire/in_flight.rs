@@ -79,8 +79,19 @@ pub(crate) struct InFlightRequests {
     deferred: Option<Box<PendingAccess>>,
     /// Trace of the request that is added next.
     trace: Option<Box<RequestTrace>>,
-    /// Keys of requests that change the cluster, until they are taken; `None`: they are not noted.
-    writes: Option<Vec<i16>>,
+    /// Requests that change the cluster, until they are taken; `None`: they are not noted.
+    writes: Option<Box<WriteNotes>>,
+}
+
+/// Key and `client.id` of requests that change the cluster.
+pub(crate) type WriteNote = (i16, Option<Box<str>>);
+
+/// Requests that change the cluster.
+#[derive(Debug, Default)]
+struct WriteNotes {
+    /// `client.id` of the request that is counted next.
+    client_id: Option<Box<str>>,
+    list: Vec<WriteNote>,
 }
 
 /// Arrival of a request.
@@ -107,12 +118,26 @@ impl InFlightRequests {
 
     /// Notes requests that change the cluster from now on.
     pub(crate) fn note_writes(&mut self) {
-        self.writes = Some(Vec::new());
+        self.writes = Some(Box::default());
     }
 
-    /// Takes the keys of requests that change the cluster.
-    pub(crate) fn take_writes(&mut self) -> Vec<i16> {
-        self.writes.as_mut().map(std::mem::take).unwrap_or_default()
+    /// Returns `true` if the `client.id` of a request is noted.
+    pub(crate) fn notes_client_id(&self, key: i16) -> bool {
+        self.writes.is_some() && is_write(key)
+    }
+
+    /// Notes the `client.id` of the request that is counted next.
+    pub(crate) fn note_client_id(&mut self, client_id: Option<Box<str>>) {
+        if let Some(writes) = &mut self.writes {
+            writes.client_id = client_id;
+        }
+    }
+
+    /// Takes the requests that change the cluster.
+    pub(crate) fn take_writes(&mut self) -> Vec<WriteNote> {
+        let writes = self.writes.as_mut();
+        let list = writes.map(|writes| std::mem::take(&mut writes.list));
+        list.unwrap_or_default()
     }
 
     /// Returns the time of the input that is being processed, in microseconds.
@@ -138,7 +163,8 @@ impl InFlightRequests {
     pub(crate) fn count_request(&mut self, key: i16, bytes: usize) {
         if let Some(writes) = &mut self.writes {
             if is_write(key) {
-                writes.push(key);
+                let client_id = writes.client_id.take();
+                writes.list.push((key, client_id));
             }
         }
         if let Some(apis) = &self.apis {

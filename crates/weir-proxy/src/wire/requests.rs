@@ -15,6 +15,7 @@ use super::segments::Segments;
 use super::{StreamError, api_versions, frame_total, login};
 use crate::versions::{self, API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE};
 use weir_filters::Direction;
+use weir_rules::audit::client_id;
 use weir_rules::{Access, PendingAccess};
 
 #[derive(Debug, Default)]
@@ -241,6 +242,14 @@ fn classify(
     };
     let peek = headers::request(frame).map_err(StreamError::Client)?;
     let (key, version) = (peek.api_key, peek.api_version);
+    if context.in_flight.notes_client_id(key) {
+        let wanted = total.min(CLIENT_ID_BYTES_MAX);
+        if frame.len() < wanted {
+            return Ok(HeaderPeek::Incomplete(wanted));
+        }
+        let client_id = client_id(&frame[REQUEST_PEEK_BYTES..]);
+        context.in_flight.note_client_id(client_id);
+    }
     let mut pending = None;
     if context.supported.has(key, version) {
         pending = checked.take();
@@ -388,6 +397,8 @@ fn request_names(ids: &[TopicId], context: &mut RequestContext<'_>) -> Vec<u8> {
     request
 }
 
+/// Bytes of an audited request that are read for its `client.id`.
+const CLIENT_ID_BYTES_MAX: usize = 1024;
 const UNSUPPORTED_VERSION: i16 = 35;
 /// Client id and mechanism are short.
 const HANDSHAKE_BYTES_MAX: usize = 1024;

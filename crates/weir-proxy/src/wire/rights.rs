@@ -4,7 +4,7 @@ use weir_wire::WireError;
 use weir_wire::header::RequestPeek;
 
 use super::frame::check_size;
-use super::headers::{HeaderPeek, request_body_at, response_body_at};
+use super::headers::{HeaderPeek, REQUEST_PEEK_BYTES, request_body_at, response_body_at};
 use super::{SIZE_BYTES, StreamError};
 use crate::config::ProxyLimits;
 use crate::versions::{self, flexible};
@@ -41,7 +41,8 @@ pub(super) fn check(
         return Ok(HeaderPeek::Incomplete(total));
     };
     let body_at = request_body_at(frame, key, version).map_err(StreamError::Client)?;
-    let verdict = access.check(key, version, &frame[body_at..], asked);
+    let header = &frame[REQUEST_PEEK_BYTES..body_at];
+    let verdict = access.check((key, version), header, &frame[body_at..], asked);
     let verdict = verdict.map_err(StreamError::Client)?;
     Ok(HeaderPeek::Complete(match verdict {
         None => {

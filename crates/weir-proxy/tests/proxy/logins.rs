@@ -46,12 +46,21 @@ impl UserStore {
         self.set_user(USER, password);
     }
 
+    fn remove(&mut self, name: &str) {
+        assert!(self.users.remove(name));
+        self.write();
+    }
+
     pub(crate) fn set_user(&mut self, name: &str, password: &str) {
         for (hash, salt) in [(ScramHash::Sha256, 1), (ScramHash::Sha512, 2)] {
             let password = Secret::new(password);
             let credential = Credential::derive(hash, &password, vec![salt; 16], ITERATIONS_MIN);
             self.users.set(name, hash, &credential).expect("valid");
         }
+        self.write();
+    }
+
+    fn write(&self) {
         let new = self.dir.path().join("new");
         std::fs::write(&new, self.users.to_string()).expect("writes");
         let mode = PermissionsExt::from_mode(0o600);
@@ -427,4 +436,37 @@ fn changed_file_of_users_is_read_again() {
     // The proxy also looks at the file by itself.
     store.set("third");
     await_that("the new users", || try_password("third") == 0);
+}
+
+#[test]
+fn removed_user_is_closed_at_the_next_request() {
+    let mut store = UserStore::new();
+    store.set_user("second", PASSWORD);
+    let proxy = store.proxy("");
+    let [mut first, mut second] = [USER, "second"].map(|user| {
+        let mut raw = Raw::connect(proxy.address);
+        assert_eq!(plain_as(&mut raw, user, PASSWORD).error_code, 0);
+        raw
+    });
+    let brokers = |raw: &mut Raw| raw.exchange(1, &MetadataRequest::default()).brokers.len();
+    assert_eq!((brokers(&mut first), brokers(&mut second)), (1, 1));
+    // A new password does not end the login.
+    store.set("other");
+    proxy.get().reload_certificates();
+    assert_eq!(brokers(&mut first), 1);
+    store.remove(USER);
+    proxy.get().reload_certificates();
+    first.send(&request(3, 1, 1, &[0; 4]));
+    assert!(first.until_closed().is_empty());
+    assert_eq!(brokers(&mut second), 1);
+    // The same when a reload names another file.
+    let none = UserStore::new();
+    let text = proxy.config_text();
+    let [old, new] = [&store, &none].map(|store| format!("{:?}", store.path()));
+    proxy.write_config(&text.replace(&old, &new), "");
+    assert_eq!(proxy.get().reload().expect("reloaded").closing, 0);
+    second.send(&request(3, 1, 1, &[0; 4]));
+    assert!(second.until_closed().is_empty());
+    let expired = "weir_proxy_sessions_expired_total{cluster=\"default\"}";
+    assert!(proxy.metric(expired) >= 1);
 }

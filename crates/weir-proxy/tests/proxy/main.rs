@@ -21,6 +21,7 @@ mod name_clients;
 mod programs;
 mod proxy_protocol;
 mod reload;
+mod reload_spread;
 mod rules;
 mod sasl;
 mod secrets;

@@ -42,7 +42,9 @@ impl JsonConnection {
             frame.extend(number.to_be_bytes());
         }
         frame.extend(9_i32.to_be_bytes());
-        frame.extend([0xff, 0xff]);
+        let client_id = self.0.client_id;
+        frame.extend((client_id.len() as i16).to_be_bytes());
+        frame.extend(client_id.as_bytes());
         frame.extend(flexible.then_some(0));
         let row = row(body, &api.request, version, ids);
         message::encode(&row, &api.request, version, flexible, &mut frame);

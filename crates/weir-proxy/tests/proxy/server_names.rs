@@ -323,6 +323,7 @@ fn header_comes_before_the_hello() {
     twice.write_all(&[&line[..], line].concat()).expect("sends");
     let mut raw = Raw {
         stream: twice.socket,
+        client_id: "",
     };
     assert_eq!(raw.until_closed()[..1], [21], "an alert");
     let mut without = authority.connect(proxy.address, "orders.example.com");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{RequestHeader, ResponseHeader};
-use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request};
+use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -241,6 +241,8 @@ pub(crate) fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
 /// A connection for hand-made requests.
 pub(crate) struct Raw {
     pub(crate) stream: TcpStream,
+    /// `client.id` of its requests.
+    pub(crate) client_id: &'static str,
 }
 
 impl Raw {
@@ -250,7 +252,10 @@ impl Raw {
             .set_read_timeout(Some(TEST_TIMEOUT))
             .expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
-        Self { stream }
+        Self {
+            stream,
+            client_id: "",
+        }
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
@@ -271,6 +276,7 @@ impl Raw {
         let header = RequestHeader::default()
             .with_request_api_key(Q::KEY)
             .with_request_api_version(version)
+            .with_client_id(Some(StrBytes::from_static_str(self.client_id)))
             .with_correlation_id(9);
         let mut frame = BytesMut::from(&[0; 4][..]);
         let encoded = header.encode(&mut frame, Q::header_version(version));

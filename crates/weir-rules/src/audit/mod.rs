@@ -113,12 +113,67 @@ impl ClusterAudit {
     }
 
     /// Records a request that changes the cluster.
-    pub fn request(&self, api: &'static str, client: SocketAddr, principal: Option<&Principal>) {
+    pub fn request(
+        &self,
+        (api, client_id): (&'static str, Option<Box<str>>),
+        client: SocketAddr,
+        principal: Option<&Principal>,
+    ) {
         let principal = principal.map(Principal::to_string);
         let details = AuditDetails {
             api: Some(api),
+            client_id,
             ..AuditDetails::default()
         };
         self.record(AuditKind::Admin, client, principal.as_deref(), details);
+    }
+}
+
+/// Returns the `client.id` in a request header after the correlation id, if it is a text and not
+/// empty. Long ones are cut.
+pub fn client_id(header: &[u8]) -> Option<Box<str>> {
+    let (length, rest) = header.split_first_chunk::<2>()?;
+    let length = usize::try_from(i16::from_be_bytes(*length)).ok()?;
+    let text = std::str::from_utf8(rest.get(..length)?).ok()?;
+    if text.is_empty() {
+        return None;
+    }
+    let end = text.char_indices().nth(CLIENT_ID_CHARS_MAX);
+    Some(text[..end.map_or(text.len(), |(at, _)| at)].into())
+}
+
+/// Longest `client.id` in a line.
+const CLIENT_ID_CHARS_MAX: usize = 256;
+
+/// Returns the JSON Schema of lines of the audit log.
+#[cfg(feature = "schema")]
+pub fn line_schema() -> serde_json::Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let schema = settings.into_generator();
+    let schema = schema.into_root_schema_for::<record::NumberedLine<'static>>();
+    schema.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_ids_are_read_and_cut() {
+        let header = |text: &[u8]| [&(text.len() as i16).to_be_bytes()[..], text].concat();
+        assert_eq!(client_id(&header(b"app-1")).as_deref(), Some("app-1"));
+        let long = "\u{e9}".repeat(1_000);
+        let cut = client_id(&header(long.as_bytes())).expect("a text");
+        assert_eq!(cut.chars().count(), CLIENT_ID_CHARS_MAX);
+        for other in [
+            &[][..],
+            &[0],
+            &[0, 0],
+            &[0xff, 0xff],
+            &[0, 5, b'a'],
+            &[0, 1, 0xff],
+        ] {
+            assert_eq!(client_id(other), None, "{other:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// Kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AuditKind {
     /// A client connected.
@@ -24,6 +25,7 @@ pub enum AuditKind {
 
 /// Subject of an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditDetails {
     /// Load balancer that forwards the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,6 +33,9 @@ pub struct AuditDetails {
     /// Server name that the client asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<Box<str>>,
+    /// `client.id` of the request, at most 256 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<Box<str>>,
     /// SASL mechanism.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mechanism: Option<&'static str>,
@@ -49,6 +54,12 @@ pub struct AuditDetails {
     /// `denied`, or `dry_run` if the request was forwarded; of reloads `applied` or `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<&'static str>,
+    /// Access rule that denied, as place in its file; `none` if no rule allows the operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Box<str>>,
+    /// Error code that the client got from the proxy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<i16>,
     /// Cause, as one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
@@ -56,16 +67,23 @@ pub struct AuditDetails {
 
 /// Line of the audit log, without time and number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct AuditLine {
+    /// Kind of event.
     pub(super) event: AuditKind,
+    /// Number of the configuration in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) generation: Option<u64>,
+    /// Virtual cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cluster: Option<Box<str>>,
+    /// Address and port of the client.
     #[serde(rename = "client_address", skip_serializing_if = "Option::is_none")]
     pub(super) client: Option<SocketAddr>,
+    /// Principal of the client, as KIND:NAME.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) principal: Option<Box<str>>,
+    /// Mode of the proxy's identity at the brokers.
     #[serde(rename = "cluster.identity", skip_serializing_if = "Option::is_none")]
     pub(super) identity: Option<&'static str>,
     #[serde(flatten)]
@@ -86,11 +104,16 @@ impl AuditLine {
     }
 }
 
-/// Line with time and number.
+/// Line of the proxy's audit log. It never contains a record, password or token.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct NumberedLine<'a> {
+    /// Time, with milliseconds, in UTC.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub(super) time: String,
+    /// Name of the proxy.
     pub(super) proxy: &'a str,
+    /// Number of the line since the start.
     pub(super) seq: u64,
     #[serde(flatten)]
     pub(super) line: &'a AuditLine,

@@ -1,10 +1,11 @@
-//! `weir proxy`: the commands `run`, `check`, `connections`, `explain` and `user`.
+//! `weir proxy`: the commands `run`, `check`, `connections`, `reload`, `explain` and `user`.
 
 mod admin_client;
 mod check;
 mod config;
 mod connections;
 mod explain;
+mod reload;
 mod user;
 
 use std::path::PathBuf;
@@ -49,6 +50,13 @@ pub(crate) enum ProxyCommand {
         weir proxy connections --watch --sort requests\n  \
         weir proxy connections --json --limit 0 | jq '.connections[].principal'")]
     Connections(connections::ProxyConnectionsArgs),
+    /// Reload the configuration of a running proxy
+    ///
+    /// Asks its admin port. The proxy reads its own file and applies all of it or nothing; the exit
+    /// code is 2 if it cannot be used. With `--check` it only reports which clusters would change
+    /// and how many connections would end.
+    #[command(after_help = "Examples:\n  weir proxy reload --check\n  weir proxy reload")]
+    Reload(reload::ProxyReloadArgs),
     /// Show which of Kafka's ACLs decides about an operation
     ///
     /// Follows the rules of Kafka's own authorizer. The exit code is 1 if the operation is denied.
@@ -81,6 +89,7 @@ pub(crate) fn run(command: ProxyCommand) -> Result<Exit, Failure> {
         ProxyCommand::Run(args) => serve(&args),
         ProxyCommand::Check(args) => check::run(&args),
         ProxyCommand::Connections(args) => connections::run(&args),
+        ProxyCommand::Reload(args) => reload::run(&args),
         ProxyCommand::Explain(args) => explain::run(&args),
         ProxyCommand::User(command) => user::run(&command),
     }

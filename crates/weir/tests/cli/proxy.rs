@@ -420,6 +420,17 @@ fn open_connections_are_listed() {
     let output = list(&["--virtual-cluster", "other"]);
     assert!(text(&output.stdout).contains("0 of 0 connections"));
 
+    let reload = |args: &[&str]| {
+        let mut command = weir(&["proxy", "reload", "--admin", &admin]);
+        command.args(args).output().unwrap()
+    };
+    let checked = text(&reload(&["--check"]).stdout);
+    assert_eq!(checked, "generation 1 stays in use\nnothing would change\n");
+    let applied = text(&reload(&[]).stdout);
+    assert_eq!(applied, "generation 2 in use, 0 connections end\n");
+    let json: Value = serde_json::from_slice(&reload(&["--check", "--json"]).stdout).unwrap();
+    assert_eq!(json["generation"], 2);
+
     let output = weir(&["proxy", "connections", "--admin", &silent])
         .output()
         .unwrap();

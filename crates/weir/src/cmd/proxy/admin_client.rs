@@ -54,6 +54,12 @@ impl AdminClient {
         self.json(self.http.request("GET", path))
     }
 
+    /// Sends a command and returns the JSON of its response.
+    pub(super) fn command(&self, path: &str, name: &str) -> Result<Value, Failure> {
+        let request = self.http.request("POST", path);
+        self.json(request.header("Weir-Command", name))
+    }
+
     fn json(&self, request: Builder) -> Result<Value, Failure> {
         let request = match &self.token {
             Some(token) => request.header("Authorization", format!("Bearer {token}")),
@@ -79,6 +85,10 @@ impl AdminClient {
             (401, None) => Failure::usage(format!(
                 "{base}: a token is required: give --token-file FILE or set {TOKEN_VARIABLE}"
             )),
+            (422, _) => match self.http.text(response) {
+                Ok(text) => Failure::usage(format!("{base}: {}", text.trim())),
+                Err(failure) => failure,
+            },
             (404, _) => Failure::usage(format!("{base}: not the admin port of a proxy")),
             _ => match self.http.text(response) {
                 Ok(text) => Failure::new(Exit::Unreachable, anyhow!("{base}: {}", text.trim())),

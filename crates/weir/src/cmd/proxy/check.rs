@@ -67,6 +67,7 @@ fn to_json(config: &ProxyConfig) -> serde_json::Value {
         "event_loops": config.event_loops,
         "filter_threads": config.filter_threads,
         "drain_timeout_ms": config.drain_timeout_ms,
+        "reload_spread_ms": config.reload_spread_ms,
         "limits": config.limits,
     })
 }

@@ -1,0 +1,26 @@
+//! Numbers of connections that a reload ends.
+
+use std::collections::BTreeMap;
+
+/// Numbers of connections that a reload ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ClosingCounts {
+    /// Connections that end after their in-flight requests.
+    pub(crate) at_once: usize,
+    /// Connections whose ends are spread over time.
+    pub(crate) spread: usize,
+}
+
+impl ClosingCounts {
+    pub(crate) fn sum(self) -> usize {
+        self.at_once + self.spread
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.at_once += other.at_once;
+        self.spread += other.spread;
+    }
+}
+
+/// Numbers of connections by the name of their cluster.
+pub(crate) type ClosingByCluster = BTreeMap<String, ClosingCounts>;
