@@ -89,6 +89,8 @@ impl<W: Write> LineWriter<W> {
 
 impl<W: Write> Write for &mut LineWriter<W> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        // The buffer in front passes larger pieces on unchanged.
+        let data = &data[..data.len().min(DATA_BYTES)];
         self.context.update(data);
         let base64 = STANDARD.encode(data);
         self.line(&ArchiveLine::Data { base64 })?;

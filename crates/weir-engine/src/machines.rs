@@ -244,7 +244,8 @@ fn listen_address(inventory: &Inventory, agents: Option<IpAddr>) -> Result<IpAdd
         Some(address.parse().map_err(wrong))
     });
     let agents = agents.filter(|it| !it.is_unspecified());
-    listen.unwrap_or(Ok(agents.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))))
+    let default = agents.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    listen.unwrap_or(Ok(default))
 }
 
 /// Starts the session that responds to clock exchanges, and the exchanges with it.
@@ -255,19 +256,16 @@ fn agent_clock(
 ) -> Result<(AgentSession, MachineClock), MachineError> {
     let failed = |reason: String| MachineError::Failed(machine.name.clone(), reason);
     let broken = |error: io::Error| failed(error.to_string());
-    let mut session = agent.open(None).map_err(broken)?;
+    let (mut session, output) = agent.open(None).map_err(broken)?;
     let key = rand::random();
     let mut input = session.input();
     send_request(&mut input, &SessionRequest::Machine { key }).map_err(broken)?;
     session.keep(input);
-    let output = session.take_output();
     let (sender, lines) = mpsc::sync_channel(1);
     thread::spawn(move || {
         let mut line = String::new();
-        if let Some(output) = output {
-            // An error gives an incomplete line.
-            let _ = BufReader::new(output.take(HELLO_BYTES_MAX)).read_line(&mut line);
-        }
+        // An error gives an incomplete line.
+        let _ = BufReader::new(output.take(HELLO_BYTES_MAX)).read_line(&mut line);
         // Fails only after the timeout.
         let _ = sender.send(line);
     });

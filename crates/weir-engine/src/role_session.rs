@@ -58,8 +58,7 @@ impl RoleSession {
 
     /// Starts a session on the machine of an agent. Its log goes to a file.
     pub(crate) fn with_agent(machine: &AgentMachine, log: File) -> io::Result<StartedSession> {
-        let mut session = machine.open(Some(log))?;
-        let output = session.take_output().ok_or(io::ErrorKind::BrokenPipe)?;
+        let (session, output) = machine.open(Some(log))?;
         Ok(StartedSession {
             input: Box::new(session.input()),
             output: Box::new(output),

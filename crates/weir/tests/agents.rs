@@ -203,7 +203,9 @@ fn two_agents_count_like_one(broker: &TestBroker) {
 fn lost_agent_makes_run_invalid(broker: &TestBroker) {
     let mut test = TestRun::start(broker, "lost", TWO, "5s");
     test.wait_for_role("load-2", "clients");
-    test.agents.get_mut("load-2").unwrap().kill().unwrap();
+    let agent = test.agents.get_mut("load-2").unwrap();
+    send_signal(agent.id(), Signal::TERM);
+    assert_eq!(agent.wait().unwrap().code(), Some(130));
     let (code, run) = test.finish();
     assert_eq!(code, Some(4), "{run}");
     assert_eq!(run["outcome"], "invalid", "{run}");

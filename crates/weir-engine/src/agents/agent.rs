@@ -76,11 +76,11 @@ pub fn run_machine_agent(options: &MachineAgentOptions) -> Result<(), MachineAge
         .map_err(|error| lost(error.to_string()))?;
     let beating = Heartbeats::start(Arc::clone(&channel));
     let mut sessions = AgentSessions::new(program, Arc::clone(&channel));
-    let result = sessions.serve().map_err(lost);
+    let reason = sessions.serve();
     sessions.end();
     drop(beating);
     channel.finish();
-    result
+    reason.map_or(Ok(()), |reason| Err(lost(reason)))
 }
 
 /// Connects until the timeout: agents and coordinator may start in any order.
@@ -93,8 +93,8 @@ fn join(
     let deadline = Instant::now() + options.connect_timeout;
     loop {
         let error = match offer(options, token, hello) {
-            Ok(Ok(channel)) => return Ok(channel),
-            Ok(Err(reason)) => return Err(MachineAgentError::Rejected(reason)),
+            Ok(OfferOutcome::Accepted(channel)) => return Ok(channel),
+            Ok(OfferOutcome::Rejected(reason)) => return Err(MachineAgentError::Rejected(reason)),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(MachineAgentError::OtherToken(coordinator()));
             }
@@ -107,12 +107,19 @@ fn join(
     }
 }
 
-/// Offers this machine once. Returns the connection, or the reason of a rejection.
+/// Response of the coordinator to an agent.
+enum OfferOutcome {
+    Accepted(Channel),
+    /// With the reason.
+    Rejected(String),
+}
+
+/// Offers this machine once.
 fn offer(
     options: &MachineAgentOptions,
     token: &RunToken,
     hello: &AgentHello,
-) -> io::Result<Result<Channel, String>> {
+) -> io::Result<OfferOutcome> {
     let socket = connect(&options.coordinator)?;
     let deadline = Instant::now() + ACCEPT_TIMEOUT;
     let channel = Channel::connect(socket, token, deadline)?;
@@ -120,8 +127,11 @@ fn offer(
     let answer = channel.receive_until(deadline)?;
     let answer = answer.ok_or(io::ErrorKind::UnexpectedEof)?;
     match answer.kind {
-        FrameKind::Accepted => Ok(Ok(channel)),
-        FrameKind::Rejected => Ok(Err(String::from_utf8_lossy(&answer.data).into_owned())),
+        FrameKind::Accepted => Ok(OfferOutcome::Accepted(channel)),
+        FrameKind::Rejected => {
+            let reason = String::from_utf8_lossy(&answer.data).into_owned();
+            Ok(OfferOutcome::Rejected(reason))
+        }
         _ => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
@@ -137,7 +147,7 @@ fn connect(coordinator: &str) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Signs of life, sent by an own thread until this is dropped.
+/// Heartbeats from an own thread until this is dropped.
 struct Heartbeats(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Heartbeats {
@@ -190,20 +200,20 @@ impl AgentSessions {
         }
     }
 
-    /// Serves the coordinator until the end of the run. The error is the reason why the connection
-    /// ended before.
-    fn serve(&mut self) -> Result<(), String> {
+    /// Serves the coordinator until the end of the run. Returns `None`, or the reason why the
+    /// connection ended before.
+    fn serve(&mut self) -> Option<String> {
         loop {
             let frame = match self.channel.receive() {
                 Ok(Some(frame)) => frame,
-                Ok(None) => return Err("it ended the connection".to_owned()),
+                Ok(None) => return Some("it ended the connection".to_owned()),
                 Err(error) if is_timeout(&error) => {
-                    return Err(format!("no message for {} s", SILENCE_MAX.as_secs()));
+                    return Some(format!("no message for {} s", SILENCE_MAX.as_secs()));
                 }
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Some(error.to_string()),
             };
             match frame.kind {
-                FrameKind::End => return Ok(()),
+                FrameKind::End => return None,
                 FrameKind::Open => self.open(frame.session),
                 FrameKind::Input if frame.data.is_empty() => {
                     self.inputs.remove(&frame.session);

@@ -198,7 +198,7 @@ impl Channel {
         UntilDeadline(&self.socket, deadline).limit()
     }
 
-    /// Reads decrypted data. Returns 0 if the peer has closed the connection in order.
+    /// Reads decrypted data. Returns 0 after `close_notify` of the peer.
     pub(super) fn read(&self, output: &mut [u8]) -> io::Result<usize> {
         let mut encrypted = self
             .encrypted

@@ -31,7 +31,7 @@ pub(super) enum FrameKind {
     Log,
     /// End of a session: four bytes with the exit code of its process, -1 after a signal.
     Ended,
-    /// Sign of life, from both ends.
+    /// Heartbeat, from both ends.
     Heartbeat,
     /// End of the run, from the coordinator.
     End,
@@ -101,7 +101,7 @@ impl Channel {
             .try_for_each(|piece| self.send(kind, session, piece))
     }
 
-    /// Reads a frame. `None`: the peer closed the connection in order.
+    /// Reads a frame. Returns `None` after `close_notify` of the peer.
     pub(super) fn receive(&self) -> io::Result<Option<Frame>> {
         self.receive_with(|| Ok(()))
     }
@@ -133,7 +133,7 @@ impl Channel {
         }))
     }
 
-    /// Fills a buffer. Returns `false` if the connection ended in order before the first byte.
+    /// Fills a buffer. Returns `false` if the peer closed the connection before the first byte.
     fn fill(&self, buffer: &mut [u8], before: &impl Fn() -> io::Result<()>) -> io::Result<bool> {
         let mut filled = 0;
         while filled < buffer.len() {

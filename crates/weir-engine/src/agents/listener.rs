@@ -205,7 +205,7 @@ fn greet(
     let deadline = Instant::now() + HELLO_TIMEOUT;
     let channel = Channel::accept(socket, token, deadline)?;
     let frame = channel.receive_until(deadline)?;
-    let frame = frame.ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
+    let frame = frame.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
     let hello: Option<AgentHello> = match frame.kind {
         FrameKind::Hello => serde_json::from_slice(&frame.data).ok(),
         _ => None,

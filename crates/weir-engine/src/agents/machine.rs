@@ -61,11 +61,11 @@ impl AgentMachine {
         Ok(Self { link, threads })
     }
 
-    /// Starts a session. Its log goes to a file.
+    /// Starts a session. Its log goes to a file. Returns it with its output.
     ///
     /// # Errors
     /// An error if the agent was lost.
-    pub(crate) fn open(&self, log: Option<File>) -> io::Result<AgentSession> {
+    pub(crate) fn open(&self, log: Option<File>) -> io::Result<(AgentSession, SessionOutput)> {
         let (output, chunks) = mpsc::sync_channel(CHUNKS_QUEUED_MAX);
         let number = {
             let mut state = self.link.lock();
@@ -84,16 +84,17 @@ impl AgentMachine {
         };
         self.link.channel.send(FrameKind::Open, number, &[])?;
         let link = Arc::clone(&self.link);
-        Ok(AgentSession {
+        let output = SessionOutput {
+            chunks,
+            chunk: Vec::new(),
+            read: 0,
+        };
+        let session = AgentSession {
             link,
             number,
-            output: Some(SessionOutput {
-                chunks,
-                chunk: Vec::new(),
-                read: 0,
-            }),
             input: None,
-        })
+        };
+        Ok((session, output))
     }
 
     /// Closes the connection without a message.
@@ -179,7 +180,7 @@ impl AgentLink {
                 output.map(|it| it.send(frame.data));
             }
             FrameKind::Log => {
-                // The log is only for people; an error of its file does not end the run.
+                // An error of the log file does not end the run.
                 let _ = session.log.as_mut().map(|log| log.write_all(&frame.data));
             }
             FrameKind::Ended => {
@@ -215,7 +216,7 @@ impl AgentLink {
         self.channel.close();
     }
 
-    /// Sends signs of life from an own thread, so that work is not mistaken for loss.
+    /// Sends heartbeats from an own thread, so that work is not mistaken for loss.
     fn beat(&self) {
         let mut state = self.lock();
         while state.lost.is_none() {
@@ -233,7 +234,6 @@ impl AgentLink {
 pub(crate) struct AgentSession {
     link: Arc<AgentLink>,
     number: u32,
-    output: Option<SessionOutput>,
     input: Option<SessionInput>,
 }
 
@@ -249,11 +249,6 @@ impl AgentSession {
     /// Keeps the input open as long as the session.
     pub(crate) fn keep(&mut self, input: SessionInput) {
         self.input = Some(input);
-    }
-
-    /// Takes the output of the session.
-    pub(crate) fn take_output(&mut self) -> Option<SessionOutput> {
-        self.output.take()
     }
 
     /// Returns the exit status if the session has ended.
@@ -332,7 +327,7 @@ fn exit_status(code: i32) -> ExitStatus {
     ExitStatus::from_raw((code & 0xff) << 8)
 }
 
-/// Time between two signs of life.
+/// Time between two heartbeats.
 pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time without a message of the other end.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);

@@ -161,7 +161,7 @@ fn missing_agents_are_named_with_rejected_peers() {
         error.starts_with("no agent joined within 2 s for b (rejected: 127.0.0.1:"),
         "{error}"
     );
-    // The agent that had joined learns the end of the run.
+    // The agent that had joined gets the end of the run.
     let end = std::iter::from_fn(|| first.receive().unwrap());
     assert!(end.map(|frame| frame.kind).any(|it| it == FrameKind::End));
 }
@@ -174,11 +174,10 @@ fn lost_agent_ends_its_sessions_with_a_reason() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let log = std::fs::File::create(&path).unwrap();
-    let mut session = machine.open(Some(log)).unwrap();
-    let mut output = session.take_output().unwrap();
+    let (session, mut output) = machine.open(Some(log)).unwrap();
     channel.send(FrameKind::Output, 1, b"line\n").unwrap();
     channel.send(FrameKind::Log, 1, b"logged\n").unwrap();
-    // No sign of life follows.
+    // No heartbeat follows.
     let mut text = String::new();
     io::Read::read_to_string(&mut output, &mut text).unwrap();
     assert_eq!(text, "line\n");

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::archive::{ArchiveReader, is_archive_line};
 #[derive(Debug, Error)]
 pub enum KubernetesError {
     /// `kubectl` cannot be started.
-    #[error("cannot start kubectl: {0}; install it, or use --print and apply the output elsewhere")]
+    #[error("cannot start kubectl: {0}; install it, or use --print and apply the output")]
     Start(#[source] io::Error),
     /// A command of `kubectl` failed, with its last line.
     #[error("kubectl {0} failed: {1}")]
@@ -48,8 +48,8 @@ struct CreatedObjects<'a>(&'a KubernetesRun);
 
 impl KubernetesRun {
     /// Creates the objects, follows the log of the coordinator, and collects its results below
-    /// `out`. Deletes the objects at the end, however that comes. `note` is called with the lines of
-    /// the log; `stop` ends the run.
+    /// `out`. Deletes the objects at the end of any kind. `note` is called with the lines of the
+    /// log; `stop` ends the run.
     ///
     /// # Errors
     /// [`KubernetesError`] if the run has no results.
@@ -66,18 +66,26 @@ impl KubernetesRun {
         let mut results = Results {
             reader: ArchiveReader::new(out),
             dir: None,
-            last_line: "its pod did not start: see `kubectl get events`".to_owned(),
+            has_log: false,
+            last_line: String::new(),
         };
-        let deadline = Instant::now() + self.deadline;
-        // A log that breaks off is read again from its start.
-        let mut attempt = 1;
-        while results.dir.is_none() {
+        let start = Instant::now();
+        let mut ended_logs = 0;
+        loop {
             self.follow(&mut results, note, stop)?;
-            let is_over = attempt == LOG_ATTEMPTS_MAX || Instant::now() >= deadline;
-            if results.dir.is_none() && (is_over || self.exit_code()?.is_some()) {
+            if results.dir.is_some() {
+                break;
+            }
+            // A log that broke off, or whose pod has not started, is read again from its start.
+            ended_logs += u32::from(self.exit_code()?.is_some());
+            let limit = match results.has_log {
+                true => self.deadline,
+                false => POD_START_TIMEOUT.min(self.deadline),
+            };
+            if ended_logs == LOG_ATTEMPTS_MAX || start.elapsed() >= limit {
                 return Err(KubernetesError::NoResults(results.last_line));
             }
-            attempt += 1;
+            sleep(RETRY_INTERVAL, stop);
         }
         let exit_code = self.wait_for_exit_code(stop)?;
         drop(created);
@@ -110,7 +118,7 @@ impl KubernetesRun {
     ) -> Result<(), KubernetesError> {
         let job = format!("job/{}", self.coordinator_job());
         let mut command = self.kubectl(&["logs", "--follow", "--container", CONTAINER]);
-        command.args(["--pod-running-timeout", POD_RUNNING_TIMEOUT, &job]);
+        command.arg(job);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -119,19 +127,11 @@ impl KubernetesRun {
             .map(OwnedChild)
             .map_err(KubernetesError::Start)?;
         let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
-        let streams: [Option<Box<dyn io::Read + Send>>; 2] = [
-            child.0.stdout.take().map(|it| Box::new(it) as _),
-            child.0.stderr.take().map(|it| Box::new(it) as _),
-        ];
-        for stream in streams.into_iter().flatten() {
-            let sender = sender.clone();
-            thread::spawn(move || {
-                for line in BufReader::new(stream).lines() {
-                    if line.map_or(true, |line| sender.send(line).is_err()) {
-                        return;
-                    }
-                }
-            });
+        if let Some(output) = child.0.stdout.take() {
+            forward(output, sender.clone(), LogLine::Log);
+        }
+        if let Some(errors) = child.0.stderr.take() {
+            forward(errors, sender.clone(), LogLine::Kubectl);
         }
         drop(sender);
         results.read(&lines, note, stop)
@@ -185,10 +185,44 @@ impl Drop for CreatedObjects<'_> {
     }
 }
 
+/// Line of `kubectl logs`.
+enum LogLine {
+    /// Of the coordinator.
+    Log(String),
+    /// Message of `kubectl` itself.
+    Kubectl(String),
+}
+
+/// Sends the lines of a stream from a thread until it ends.
+fn forward(
+    stream: impl io::Read + Send + 'static,
+    sender: SyncSender<LogLine>,
+    line_of: fn(String) -> LogLine,
+) {
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines() {
+            let Ok(line) = line else { return };
+            if sender.send(line_of(line)).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Waits for a time, or until the user interrupts the run.
+fn sleep(time: Duration, stop: &AtomicBool) {
+    let deadline = Instant::now() + time;
+    while Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
 /// Results in the log of the coordinator.
 struct Results {
     reader: ArchiveReader,
     dir: Option<PathBuf>,
+    /// The coordinator has started.
+    has_log: bool,
     last_line: String,
 }
 
@@ -196,7 +230,7 @@ impl Results {
     /// Reads lines until their end.
     fn read(
         &mut self,
-        lines: &Receiver<String>,
+        lines: &Receiver<LogLine>,
         note: &mut dyn FnMut(&str),
         stop: &AtomicBool,
     ) -> Result<(), KubernetesError> {
@@ -205,7 +239,13 @@ impl Results {
                 return Err(KubernetesError::Interrupted);
             }
             let line = match lines.recv_timeout(POLL_INTERVAL) {
-                Ok(line) => line,
+                Ok(LogLine::Log(line)) => {
+                    self.has_log = true;
+                    line
+                }
+                // Repeated while the pod starts.
+                Ok(LogLine::Kubectl(line)) if line == self.last_line => continue,
+                Ok(LogLine::Kubectl(line)) => line,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
@@ -251,9 +291,11 @@ fn succeeded(what: &'static str, output: &Output) -> Result<(), KubernetesError>
 }
 
 /// Time for a node to get the image and start the coordinator.
-const POD_RUNNING_TIMEOUT: &str = "10m";
+const POD_START_TIMEOUT: Duration = Duration::from_secs(600);
 const DELETE_TIMEOUT: &str = "120s";
 const EXIT_CODE_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const LINES_QUEUED_MAX: usize = 256;
-const LOG_ATTEMPTS_MAX: u32 = 10;
+/// Number of attempts to read the log of a coordinator that has ended.
+const LOG_ATTEMPTS_MAX: u32 = 3;
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);

@@ -35,7 +35,7 @@ pub struct KubernetesRun {
     pub cpu: String,
     /// Memory of each pod, as a Kubernetes quantity.
     pub memory: String,
-    /// Whether load may run on the node of the system under test.
+    /// Allows load on the node of the system under test.
     pub any_node: bool,
     /// Maximum time of the run; then Kubernetes ends its pods.
     pub deadline: Duration,
@@ -239,6 +239,8 @@ impl KubernetesRun {
             "spec": {
                 "restartPolicy": "Never",
                 "automountServiceAccountToken": false,
+                // Variables of Services in the namespace could look like options.
+                "enableServiceLinks": false,
                 "terminationGracePeriodSeconds": 30,
                 "securityContext": {
                     "runAsNonRoot": true,

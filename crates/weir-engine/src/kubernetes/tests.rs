@@ -127,10 +127,27 @@ fn text_has_the_values_of_the_objects() {
         "list": ["a b", "on", 1, true, null, [], {}, { "x": "1", "y": ["z"] }, ["n"]],
         "map": { "block": "one\n two\n", "quoted": "a\n\nb\n", "path": "/etc/weir" },
     }));
-    let expected = "list:\n  - \"a b\"\n  - \"on\"\n  - 1\n  - true\n  - null\n  - []\n  - {}\n  \
-                    - x: \"1\"\n    \"y\":\n      - z\n  - - \"n\"\nmap:\n  block: |\n    one\n     \
-                    two\n  path: /etc/weir\n  quoted: \"a\\n\\nb\\n\"\n";
-    assert_eq!(text, expected);
+    let expected = [
+        "list:",
+        r#"  - "a b""#,
+        r#"  - "on""#,
+        "  - 1",
+        "  - true",
+        "  - null",
+        "  - []",
+        "  - {}",
+        r#"  - x: "1""#,
+        r#"    "y":"#,
+        "      - z",
+        r#"  - - "n""#,
+        "map:",
+        "  block: |",
+        "    one",
+        "     two",
+        "  path: /etc/weir",
+        r#"  quoted: "a\n\nb\n""#,
+    ];
+    assert_eq!(text.lines().collect::<Vec<_>>(), expected);
     let manifests = run().manifests();
     assert_eq!(manifests.matches("---\n").count(), 5);
     let file = "  client.properties: \"a=b\\n\\nc = \\\"d\\\"\\n\"\n";

@@ -11,6 +11,7 @@ use weir_load::agent::{self, AgentOptions, TOKEN_VARIABLE};
 use weir_load::units::parse_duration;
 
 use crate::exit::{Exit, Failure, OrExit as _};
+use crate::signal;
 
 #[derive(Debug, Args)]
 #[command(
@@ -51,6 +52,8 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     };
     let token = token(args).or_exit(Exit::Usage)?;
     if let Some(machine) = &args.machine {
+        // Its sessions notice its end.
+        signal::exit_on_signal().or_exit(Exit::Instrument)?;
         run_machine_agent(&MachineAgentOptions {
             coordinator: coordinator.clone(),
             token,

@@ -40,8 +40,7 @@ pub(crate) fn run(args: &RunArgs, clients: &ClientsArgs, plan: &Plan) -> Result<
             _ if REJECTED.contains(&id) => {
                 let option = word.split('=').next().unwrap_or_default();
                 return Err(Failure::usage(format!(
-                    "{option}: not possible with --engine kubernetes; compare the results \
-                     afterwards with `weir bench compare`"
+                    "{option}: not possible with --engine kubernetes, see docs/many-machines.md"
                 )));
             }
             _ => {

@@ -15,7 +15,7 @@ use super::support::{Process, text};
 pub(crate) struct Cluster {
     pub(crate) dir: tempfile::TempDir,
     tools: PathBuf,
-    _processes: Vec<Process>,
+    processes: Vec<Process>,
 }
 
 impl Cluster {
@@ -24,7 +24,7 @@ impl Cluster {
         let mut cluster = Self {
             dir: tempfile::tempdir().unwrap(),
             tools: tools.to_owned(),
-            _processes: Vec::new(),
+            processes: Vec::new(),
         };
         let [clients, peers, api] = free_ports();
         let url = |port: u16| format!("http://127.0.0.1:{port}");
@@ -76,7 +76,7 @@ impl Cluster {
         let log = fs::File::create(self.dir.path().join(format!("{name}.log"))).unwrap();
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command.stdout(log.try_clone().unwrap()).stderr(log);
-        self._processes.push(Process::spawn(&mut command));
+        self.processes.push(Process::spawn(&mut command));
     }
 
     fn write_files(&self, port: u16) {

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use cluster::{Cluster, wait_until};
-use node::Node;
+use node::ProcessNode;
 use serde_json::Value;
 use support::{Process, Signal, TestBroker, run_dir, send_signal, text, weir};
 
@@ -50,7 +50,7 @@ fn jobs_run_on_a_real_api_server() {
     let Some(tools) = tools() else { return };
     let broker = TestBroker::start();
     let cluster = Arc::new(Cluster::start(&tools));
-    let node = Node::start(&cluster, env!("CARGO_BIN_EXE_weir"));
+    let node = ProcessNode::start(&cluster, env!("CARGO_BIN_EXE_weir"));
     manifests_run_to_completion(&cluster, &node, &broker);
     killed_agent_fails_all_jobs(&cluster, &node, &broker);
     engine_collects_results_and_deletes_objects(&cluster, &node, &broker);
@@ -67,7 +67,7 @@ fn apply(cluster: &Cluster, broker: &TestBroker, hold: &str) {
     cluster.run(&["apply", "-f", "-"], &text(&output.stdout));
 }
 
-fn manifests_run_to_completion(cluster: &Cluster, node: &Node, broker: &TestBroker) {
+fn manifests_run_to_completion(cluster: &Cluster, node: &ProcessNode, broker: &TestBroker) {
     apply(cluster, broker, "3s");
     for job in ["weir-bench-producers", "weir-bench-clients"] {
         let status = cluster.wait_for_job(job, "Complete");
@@ -81,7 +81,7 @@ fn manifests_run_to_completion(cluster: &Cluster, node: &Node, broker: &TestBrok
     delete(cluster);
 }
 
-fn killed_agent_fails_all_jobs(cluster: &Cluster, node: &Node, broker: &TestBroker) {
+fn killed_agent_fails_all_jobs(cluster: &Cluster, node: &ProcessNode, broker: &TestBroker) {
     apply(cluster, broker, "10m");
     wait_until("the measurement", || {
         let log = cluster.try_run(&["logs", "job/weir-bench-coordinator"], "");
@@ -113,7 +113,7 @@ fn assert_nothing_left(cluster: &Cluster) {
 
 fn engine_collects_results_and_deletes_objects(
     cluster: &Cluster,
-    node: &Node,
+    node: &ProcessNode,
     broker: &TestBroker,
 ) {
     let out = broker.scratch.path().join("collected");
@@ -138,7 +138,7 @@ fn engine_collects_results_and_deletes_objects(
     assert_eq!(node.running(), Vec::<String>::new());
 }
 
-fn interrupted_run_leaves_nothing(cluster: &Cluster, node: &Node, broker: &TestBroker) {
+fn interrupted_run_leaves_nothing(cluster: &Cluster, node: &ProcessNode, broker: &TestBroker) {
     let log = broker.scratch.path().join("interrupted.log");
     let mut command = bench(cluster, broker, "10m");
     command

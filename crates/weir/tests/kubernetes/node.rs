@@ -19,7 +19,7 @@ use super::logs::{LogServer, Logs};
 use super::support::Process;
 
 /// Running node; its pods are killed when it is dropped.
-pub(crate) struct Node {
+pub(crate) struct ProcessNode {
     stop: Arc<AtomicBool>,
     pods: Pods,
     thread: Option<JoinHandle<()>>,
@@ -32,7 +32,7 @@ struct RunningPod {
     has_ended: bool,
 }
 
-impl Node {
+impl ProcessNode {
     /// Registers a node that runs pods with `program` as the entry point of their image.
     pub(crate) fn start(cluster: &Arc<Cluster>, program: &str) -> Self {
         let dir = cluster.dir.path();
@@ -66,7 +66,6 @@ impl Node {
                 worker.sync();
                 thread::sleep(POLL_INTERVAL);
             }
-            drop(server);
         });
         Self {
             stop,
@@ -91,7 +90,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for ProcessNode {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
