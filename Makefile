@@ -2,9 +2,9 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap build deb demo test test-kerberos test-otlp test-keycloak test-rules \
-  test-chart test-churn test-peers test-proxy-ecosystem test-tutorial test-adapter-faults attack lint bench \
-  published soak fuzz clean docs pictures
+.PHONY: help bootstrap build deb demo test test-kerberos test-otlp test-kubernetes \
+  test-keycloak test-rules test-chart test-churn test-peers test-proxy-ecosystem test-tutorial \
+  test-adapter-faults attack lint bench published soak fuzz clean docs pictures
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET_DIR)/release/weir
@@ -53,6 +53,10 @@ test-peers: ## measure Centrifugo next to the gateway, with delivery checked (bu
 
 test-chart: ## compare the Helm chart with the manifests (builds Helm once)
 	@. scripts/env; scripts/go-tool helm --build; cargo test --locked -p weir --test packaging chart
+
+test-kubernetes: ## run benchmarks as Jobs of a real API server (builds Kubernetes once, 20 minutes)
+	@. scripts/env; nice scripts/go-tool kubernetes --build; cargo test --locked -p weir \
+	  --test kubernetes
 
 test-keycloak: ## verify tokens of Keycloak (160 MB from Maven, half a minute)
 	@. scripts/env; WEIR_KEYCLOAK=1 cargo test --locked -p weir-identity --test providers keycloak

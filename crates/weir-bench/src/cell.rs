@@ -136,7 +136,7 @@ impl<'a> RunningCell<'a> {
         self.processes.running.push(gateway);
         let is_ready = || files.ready().is_some();
         self.wait("the gateway to be ready", READY_TIMEOUT, observer, is_ready)?;
-        self.processes.usage.watch(role, &[pid]);
+        self.processes.usage.watch(role, pid.as_slice());
         let now_unix_ns = self.processes.now_unix_ns();
         self.processes.usage.ready(role, now_unix_ns);
         self.gateway = files.ready();

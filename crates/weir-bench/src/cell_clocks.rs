@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use weir_engine::machines::{Machines, SshMachine};
+use weir_engine::machines::{ConnectedMachine, Machines};
 use weir_engine::session::RoleProcessRequest;
 use weir_stats::run::{Cell, CellStatus};
 
@@ -22,7 +22,7 @@ impl CellClocks {
     /// Returns the request for a process on a machine, with the files that its arguments name.
     pub(super) fn request(
         &mut self,
-        machine: &SshMachine,
+        machine: &ConnectedMachine,
         args: &[String],
     ) -> CellResult<RoleProcessRequest> {
         let bound = machine
@@ -89,7 +89,7 @@ pub(super) fn check(cell: &mut Cell, bound_ns: u64) {
     }
 }
 
-fn failure(machine: &SshMachine, error: &dyn std::error::Error) -> CellFailure {
+fn failure(machine: &ConnectedMachine, error: &dyn std::error::Error) -> CellFailure {
     CellFailure::because(format!("clock of machine {}: {error}", machine.name))
 }
 

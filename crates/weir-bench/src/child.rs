@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command as Process, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command as Process, ExitStatus, Stdio};
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use super::BenchError;
 use crate::experiment::names::names;
 use weir_engine::inventory::InventoryRole;
-use weir_engine::machines::SshMachine;
+use weir_engine::machines::{ConnectedMachine, RoleInput, RoleSession, StartedSession};
 use weir_engine::session::{EVENT_PREFIX, RoleProcessRequest, SessionEvent};
 use weir_load::child_environment::without_options;
 use weir_load::sampler::RoleSample;
@@ -75,12 +75,17 @@ impl ProcessRole {
 #[derive(Debug)]
 pub(super) struct RoleProcess {
     pub(super) role: ProcessRole,
-    child: OwnedChild,
-    stdin: Option<ChildStdin>,
+    handle: ProcessHandle,
+    stdin: Option<Box<dyn RoleInput>>,
     log: PathBuf,
-    /// The child is the ssh of a process on another machine.
-    is_remote: bool,
     watchdog: Option<OwnedChild>,
+}
+
+#[derive(Debug)]
+enum ProcessHandle {
+    Here(OwnedChild),
+    /// On another machine.
+    Remote(RoleSession),
 }
 
 /// Child process; killed when dropped.
@@ -121,35 +126,48 @@ impl RoleProcess {
     ) -> Result<Self, BenchError> {
         let mut command = Process::new(exe);
         without_options(&mut command).args(args);
-        Self::spawn(command, role, dir, true)?.read(dir, messages)
+        let (started, output) = Self::spawn(command, role, dir, true)?;
+        // Invariant: `spawn` requested the pipe.
+        started.read(output.ok_or(BenchError::NoPipe)?, dir, messages)
     }
 
     /// Starts a worker on another machine, as [`worker`](Self::worker) does on this one.
     pub(super) fn remote_worker(
-        machine: &SshMachine,
+        machine: &ConnectedMachine,
         request: RoleProcessRequest,
         role: ProcessRole,
         dir: &Path,
         messages: SyncSender<ChildEvent>,
     ) -> Result<Self, BenchError> {
-        let mut started = Self::spawn(machine.role_command(), role, dir, true)?;
-        started.is_remote = true;
-        if let Some(stdin) = &mut started.stdin {
-            let line = SshMachine::role_request(request);
-            let sent = stdin.write_all(&line).and_then(|()| stdin.flush());
-            sent.map_err(|error| BenchError::Spawn(role.name(), error))?;
-        }
-        started.read(dir, messages)
+        let (log, log_file) = create_log(role, dir)?;
+        let StartedSession {
+            input,
+            output,
+            session,
+        } = machine
+            .start(request, log_file)
+            .map_err(|error| BenchError::Spawn(role.name(), error))?;
+        let started = Self {
+            role,
+            handle: ProcessHandle::Remote(session),
+            stdin: Some(input),
+            log,
+            watchdog: None,
+        };
+        started.read(output, dir, messages)
     }
 
     /// Reads the events of a worker in a thread.
-    fn read(mut self, dir: &Path, messages: SyncSender<ChildEvent>) -> Result<Self, BenchError> {
+    fn read(
+        self,
+        output: impl io::Read + Send + 'static,
+        dir: &Path,
+        messages: SyncSender<ChildEvent>,
+    ) -> Result<Self, BenchError> {
         let role = self.role;
-        // Invariant: `spawn` requested the pipe.
-        let stdout = self.child.0.stdout.take().ok_or(BenchError::NoPipe)?;
         let raw_path = dir.join(format!("{}.jsonl", role.name()));
         let raw = File::create(&raw_path).map_err(|error| BenchError::file(&raw_path, error))?;
-        thread::spawn(move || read_events(role, stdout, raw, &messages));
+        thread::spawn(move || read_events(role, output, raw, &messages));
         Ok(self)
     }
 
@@ -162,9 +180,9 @@ impl RoleProcess {
     ) -> Result<Self, BenchError> {
         let mut command = Process::new(exe);
         without_options(&mut command).args(args);
-        let mut started = Self::spawn(command, role, dir, false)?;
-        match watch_parent(started.pid()) {
-            Ok(watchdog) => started.watchdog = Some(watchdog),
+        let (mut started, _) = Self::spawn(command, role, dir, false)?;
+        match started.pid().map(watch_parent).transpose() {
+            Ok(watchdog) => started.watchdog = watchdog,
             Err(error) => {
                 tracing::warn!(role = role.name(), %error, "starting the watchdog failed");
             }
@@ -177,9 +195,8 @@ impl RoleProcess {
         role: ProcessRole,
         dir: &Path,
         piped: bool,
-    ) -> Result<Self, BenchError> {
-        let log = dir.join(format!("{}.log", role.name()));
-        let log_file = File::create(&log).map_err(|error| BenchError::file(&log, error))?;
+    ) -> Result<(Self, Option<ChildStdout>), BenchError> {
+        let (log, log_file) = create_log(role, dir)?;
         let pipe = || if piped { Stdio::piped() } else { Stdio::null() };
         let mut child = command
             .stdin(pipe())
@@ -188,15 +205,15 @@ impl RoleProcess {
             .process_group(0)
             .spawn()
             .map_err(|source| BenchError::Spawn(role.name(), source))?;
-        let stdin = child.stdin.take();
-        Ok(Self {
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let started = Self {
             role,
-            child: OwnedChild(child),
-            stdin,
+            handle: ProcessHandle::Here(OwnedChild(child)),
+            stdin: stdin.map(|it| Box::new(it) as Box<dyn RoleInput>),
             log,
-            is_remote: false,
             watchdog: None,
-        })
+        };
+        Ok((started, stdout))
     }
 
     /// Raises the scheduling priority of the process. Returns `true` if that was permitted. Threads
@@ -204,15 +221,18 @@ impl RoleProcess {
     ///
     /// A process on another machine does not share its processors with the system under test.
     pub(super) fn raise_priority(&self) -> bool {
-        if self.is_remote {
+        let Some(pid) = self.raw_pid() else {
             return true;
-        }
-        let pid = self.raw_pid();
-        pid.is_some_and(|pid| setpriority_process(Some(pid), PREFERRED_NICE).is_ok())
+        };
+        setpriority_process(Some(pid), PREFERRED_NICE).is_ok()
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.child.0.id()
+    /// Returns the process id; `None` on another machine.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match &self.handle {
+            ProcessHandle::Here(child) => Some(child.0.id()),
+            ProcessHandle::Remote(_) => None,
+        }
     }
 
     /// Sends a command. If the worker has exited, the end of its output reports that.
@@ -227,7 +247,10 @@ impl RoleProcess {
     }
 
     pub(super) fn exit_status(&mut self) -> Option<ExitStatus> {
-        self.child.0.try_wait().ok().flatten()
+        match &mut self.handle {
+            ProcessHandle::Here(child) => child.0.try_wait().ok().flatten(),
+            ProcessHandle::Remote(session) => session.exit_status(),
+        }
     }
 
     /// Returns the last line of its log, which usually contains the reason for its exit.
@@ -261,8 +284,15 @@ impl RoleProcess {
     }
 
     fn raw_pid(&self) -> Option<Pid> {
-        i32::try_from(self.pid()).ok().and_then(Pid::from_raw)
+        Pid::from_raw(i32::try_from(self.pid()?).ok()?)
     }
+}
+
+/// Creates the file for the log of a role.
+fn create_log(role: ProcessRole, dir: &Path) -> Result<(PathBuf, File), BenchError> {
+    let log = dir.join(format!("{}.log", role.name()));
+    let file = File::create(&log).map_err(|error| BenchError::file(&log, error))?;
+    Ok((log, file))
 }
 
 /// Forwards events until the output ends. Writes each line to disk before parsing it.

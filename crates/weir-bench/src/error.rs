@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use weir_drivers::conformance::ConformanceError;
 use weir_drivers::{DriverError, DriverFailure};
-use weir_engine::machines::MachinesError;
+use weir_engine::machines::{AgentsError, MachinesError};
 use weir_kafka::AdminError;
 use weir_lab::LabError;
 
@@ -113,8 +113,15 @@ impl BenchError {
                 ConformanceError::File(..) => ErrorClass::Instrument,
                 _ => ErrorClass::Target,
             },
-            Self::Machines(MachinesError::Ssh(_)) | Self::Admin(_) => ErrorClass::Target,
-            Self::Machines(_) => ErrorClass::Usage,
+            Self::Machines(error) => match error {
+                MachinesError::Machine(_) => ErrorClass::Target,
+                MachinesError::Agents(AgentsError::Token | AgentsError::Listen(..)) => {
+                    ErrorClass::Usage
+                }
+                MachinesError::Agents(_) => ErrorClass::Instrument,
+                _ => ErrorClass::Usage,
+            },
+            Self::Admin(_) => ErrorClass::Target,
             Self::Client(error) => error.class(),
             Self::ClientFile(_) | Self::Spawn(..) | Self::NoPipe | Self::Exited(..) => {
                 ErrorClass::Instrument

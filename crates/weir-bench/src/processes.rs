@@ -85,7 +85,7 @@ impl<'a> CellProcesses<'a> {
             }
             None => {
                 let worker = RoleProcess::worker(&options.exe, args, role, &self.dir, messages)?;
-                self.usage.watch(role, &[worker.pid()]);
+                self.usage.watch(role, worker.pid().as_slice());
                 worker
             }
         };

@@ -84,6 +84,10 @@ fn measure(
     run.find_max = find_max;
     run.comparisons = compare::variants(&run, &CompareOptions::default());
     conclude(&mut run, plan, run_dir.is_stopped());
+    if let Some(reason) = run_dir.lost_machine().filter(|_| !run_dir.is_stopped()) {
+        run.outcome = RunOutcome::Invalid;
+        run.notes.push(reason);
+    }
     run_dir.finish(run, broker)
 }
 

@@ -89,6 +89,9 @@ pub enum InventoryError {
     /// A machine has options for `ssh` but no destination.
     #[error("{0}: machine \"{1}\": ssh_options need ssh, the destination")]
     NoDestination(String, String),
+    /// A machine is reached in two ways.
+    #[error("{0}: machine \"{1}\": has ssh and agent: use one of them")]
+    TwoWays(String, String),
     /// A limit is zero, negative or not a number.
     #[error("{0}: machine \"{1}\": {2} must be above 0")]
     Limit(String, String, &'static str),
@@ -112,7 +115,11 @@ pub struct Machine {
     /// Options for `ssh`.
     #[serde(default)]
     pub ssh_options: Vec<String>,
-    /// Address at which the other machines reach it; `None`: the host of `ssh`, or loopback.
+    /// The user starts an agent there, which connects to the coordinator.
+    #[serde(default)]
+    pub agent: bool,
+    /// Address at which the other machines reach it; `None`: the host of `ssh`, the address of
+    /// the agent, or loopback.
     pub address: Option<String>,
     /// Roles whose processes the machine runs; of a shared role it runs an equal share.
     pub roles: Vec<InventoryRole>,
@@ -126,6 +133,13 @@ pub struct Machine {
 struct RawInventory {
     #[serde(default, rename = "machine")]
     machines: Vec<Machine>,
+}
+
+impl Machine {
+    /// Returns `true` if the run starts processes there over a connection.
+    pub fn is_remote(&self) -> bool {
+        self.agent || self.ssh.is_some()
+    }
 }
 
 impl Inventory {
@@ -151,6 +165,10 @@ impl Inventory {
             if !machine.ssh_options.is_empty() && machine.ssh.is_none() {
                 let (file, name) = name();
                 return Err(InventoryError::NoDestination(file, name));
+            }
+            if machine.agent && machine.ssh.is_some() {
+                let (file, name) = name();
+                return Err(InventoryError::TwoWays(file, name));
             }
             if let Some(limit) = machine.limits.invalid() {
                 let (file, name) = name();
@@ -232,6 +250,8 @@ mod tests {
         assert_eq!(zero, "machines.toml: machine \"a\": cores must be above 0");
         let options = error(&(clients.clone() + "ssh_options = [\"-4\"]"));
         assert!(options.contains("machine \"a\": ssh_options need ssh"));
+        let both = error(&(clients.clone() + "ssh = \"a\"\nagent = true"));
+        assert!(both.contains("machine \"a\": has ssh and agent"));
         assert!(error(&(clients + "speed = 1")).contains("unknown field `speed`"));
         assert!(error(&machine("a", "roles = [\"king\"]")).contains("unknown variant `king`"));
     }

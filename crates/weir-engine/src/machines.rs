@@ -1,19 +1,53 @@
 //! Connected machines of a run.
 
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::inventory::{Inventory, InventoryRole};
-pub use crate::ssh::{SshError, SshMachine};
+pub use crate::agents::AgentsError;
+use crate::agents::{AgentMachine, AgentSession, AgentsOptions, wait_for_agents};
+use crate::clock::{ClockBound, ClockError};
+use crate::inventory::{Inventory, InventoryRole, Machine};
+use crate::machine_clock::MachineClock;
+pub use crate::machine_clock::MachineError;
+use crate::role_session::send_request;
+pub use crate::role_session::{RoleInput, RoleSession, StartedSession};
+use crate::session::{RoleProcessRequest, SessionEvent, SessionRequest};
+use crate::ssh::SshMachine;
 
 /// Machines of a run; their sessions end when this is dropped.
 #[derive(Debug)]
 pub struct Machines {
-    connected: Vec<(SshMachine, Vec<InventoryRole>)>,
+    connected: Vec<ConnectedMachine>,
     /// Address of this machine at which the gateway serves the others.
     pub listen: IpAddr,
+}
+
+/// Machine that can run roles.
+#[derive(Debug)]
+pub struct ConnectedMachine {
+    /// Name in the inventory.
+    pub name: String,
+    roles: Vec<InventoryRole>,
+    clock: MachineClock,
+    link: MachineLink,
+}
+
+#[derive(Debug)]
+enum MachineLink {
+    Ssh(SshMachine),
+    Agent {
+        /// Session that responds to clock exchanges until dropped.
+        _clock: AgentSession,
+        agent: AgentMachine,
+    },
 }
 
 /// Inventory that cannot be run.
@@ -22,20 +56,29 @@ pub enum MachinesError {
     /// A machine has a role that only this machine can run.
     #[error("machine {0}: role {1} runs on this machine only; use an existing one")]
     Role(String, InventoryRole),
-    /// A role of ssh machines is on several of them.
-    #[error("role {0} is on several machines: the engine ssh runs it on one")]
+    /// A role of other machines is on several of them.
+    #[error("role {0} is on several machines: this engine runs it on one")]
     Several(InventoryRole),
+    /// A machine is reached in another way than the engine uses.
+    #[error("machine {0}: has {1}, but this engine uses {2}: change the inventory or --engine")]
+    OtherEngine(String, &'static str, &'static str),
+    /// No machine of the inventory belongs to the engine.
+    #[error("no machine has {0}: without one, all roles run here; use --engine local")]
+    NoMachine(&'static str),
     /// The gateway's machine, which is this one, has no valid address.
     #[error("machine {0}: address \"{1}\" is not an IP address of this machine")]
     Address(String, String),
     /// A machine cannot be used.
     #[error(transparent)]
-    Ssh(#[from] SshError),
+    Machine(#[from] MachineError),
+    /// Agents do not take part.
+    #[error(transparent)]
+    Agents(#[from] AgentsError),
 }
 
 impl Machines {
-    /// Connects to all machines of the inventory that have a destination. `program` is this
-    /// program; `note` is called with the progress.
+    /// Connects with ssh to all machines of the inventory that have a destination. `program` is
+    /// this program; `note` is called with the progress.
     ///
     /// # Errors
     /// [`MachinesError`] if a role or a machine cannot be used.
@@ -44,52 +87,208 @@ impl Machines {
         program: &Path,
         note: &mut dyn FnMut(&str),
     ) -> Result<Self, MachinesError> {
-        for role in InventoryRole::ALL {
-            let mut remote = inventory.with(role).filter(|it| it.ssh.is_some());
-            let Some(first) = remote.next() else { continue };
-            if !REMOTE.contains(&role) {
-                return Err(MachinesError::Role(first.name.clone(), role));
-            }
-            if inventory.with(role).nth(1).is_some() {
-                return Err(MachinesError::Several(role));
-            }
+        if let Some(other) = inventory.machines.iter().find(|it| it.agent) {
+            return Err(other_engine(other, ["agent", "ssh"]));
         }
-        let listen = inventory.with(InventoryRole::Gateway).find_map(|machine| {
-            let address = machine.address.as_ref()?;
-            let wrong = |_| MachinesError::Address(machine.name.clone(), address.clone());
-            Some(address.parse().map_err(wrong))
-        });
-        let listen = listen.unwrap_or(Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)))?;
+        check_roles(inventory)?;
+        let listen = listen_address(inventory, None)?;
         let mut connected = Vec::new();
-        for machine in inventory.machines.iter().filter(|it| it.ssh.is_some()) {
+        for machine in remote(inventory, "ssh")? {
             note(&format!("connecting to {}", machine.name));
-            connected.push((
-                SshMachine::connect(machine, program)?,
-                machine.roles.clone(),
-            ));
+            let (ssh, clock) = SshMachine::connect(machine, program)?;
+            connected.push(ConnectedMachine::new(machine, MachineLink::Ssh(ssh), clock));
+        }
+        Ok(Self { connected, listen })
+    }
+
+    /// Waits for the agents of all machines of the inventory that have one. `program` is this
+    /// program; `note` is called with the progress. `stop` ends the wait.
+    ///
+    /// # Errors
+    /// [`MachinesError`] if a role cannot be used, or an agent does not join.
+    pub fn with_agents(
+        inventory: &Inventory,
+        options: &AgentsOptions,
+        program: &Path,
+        note: &mut dyn FnMut(&str),
+        stop: &AtomicBool,
+    ) -> Result<Self, MachinesError> {
+        if let Some(other) = inventory.machines.iter().find(|it| it.ssh.is_some()) {
+            return Err(other_engine(other, ["ssh", "agents"]));
+        }
+        check_roles(inventory)?;
+        let listen = listen_address(inventory, Some(options.listen.ip()))?;
+        let machines = remote(inventory, "agent = true")?;
+        let names: Vec<&str> = machines.iter().map(|it| it.name.as_str()).collect();
+        let agents = wait_for_agents(options, &names, program, note, stop)?;
+        let mut connected = Vec::new();
+        for (machine, (agent, peer)) in machines.into_iter().zip(agents) {
+            let (session, clock) = agent_clock(machine, &agent, peer)?;
+            let link = MachineLink::Agent {
+                _clock: session,
+                agent,
+            };
+            connected.push(ConnectedMachine::new(machine, link, clock));
         }
         Ok(Self { connected, listen })
     }
 
     /// Returns all machines.
-    pub fn all(&self) -> impl Iterator<Item = &SshMachine> {
-        self.connected.iter().map(|(machine, _)| machine)
+    pub fn all(&self) -> impl Iterator<Item = &ConnectedMachine> {
+        self.connected.iter()
     }
 
     /// Returns the machine that runs a role; `None`: this one.
-    pub fn with(&self, role: InventoryRole) -> Option<&SshMachine> {
+    pub fn with(&self, role: InventoryRole) -> Option<&ConnectedMachine> {
         let mut machines = self.connected.iter();
-        let found = machines.find(|(_, roles)| roles.contains(&role));
-        found.map(|(machine, _)| machine)
+        machines.find(|machine| machine.roles.contains(&role))
+    }
+
+    /// Returns the reason why the run has no valid results any more: an agent was lost.
+    pub fn lost(&self) -> Option<String> {
+        self.connected.iter().find_map(|machine| {
+            let reason = machine.lost()?;
+            Some(format!("agent {} was lost: {reason}", machine.name))
+        })
     }
 }
 
-/// Roles that can run on a machine that is reached with ssh.
+impl ConnectedMachine {
+    fn new(machine: &Machine, link: MachineLink, clock: MachineClock) -> Self {
+        Self {
+            name: machine.name.clone(),
+            roles: machine.roles.clone(),
+            clock,
+            link,
+        }
+    }
+
+    /// Returns the difference of the machine's clock in the latest second.
+    ///
+    /// # Errors
+    /// [`ClockError`] if there are too few exchanges, or a clock was stepped.
+    pub fn clock_now(&self) -> Result<ClockBound, ClockError> {
+        self.clock.now()
+    }
+
+    /// Returns the difference of the machine's clock between two times.
+    ///
+    /// # Errors
+    /// [`ClockError`] if there are too few exchanges, or a clock was stepped.
+    pub fn clock(&self, from_unix_ns: u64, until_unix_ns: u64) -> Result<ClockBound, ClockError> {
+        self.clock.between(from_unix_ns, until_unix_ns)
+    }
+
+    /// Starts a process of a role. Its log goes to a file.
+    ///
+    /// # Errors
+    /// The error of ssh, or of a lost agent.
+    pub fn start(&self, request: RoleProcessRequest, log: File) -> io::Result<StartedSession> {
+        let mut started = match &self.link {
+            MachineLink::Ssh(ssh) => RoleSession::with_ssh(ssh.role_command(), log),
+            MachineLink::Agent { agent, .. } => RoleSession::with_agent(agent, log),
+        }?;
+        send_request(&mut started.input, &SessionRequest::Role(request))?;
+        Ok(started)
+    }
+
+    fn lost(&self) -> Option<String> {
+        match &self.link {
+            // ssh reports the loss with each session.
+            MachineLink::Ssh(_) => None,
+            MachineLink::Agent { agent, .. } => agent.lost(),
+        }
+    }
+}
+
+fn other_engine(machine: &Machine, [has, uses]: [&'static str; 2]) -> MachinesError {
+    MachinesError::OtherEngine(machine.name.clone(), has, uses)
+}
+
+/// Returns the machines on which the engine starts processes.
+fn remote<'a>(
+    inventory: &'a Inventory,
+    key: &'static str,
+) -> Result<Vec<&'a Machine>, MachinesError> {
+    let remote: Vec<&Machine> = inventory
+        .machines
+        .iter()
+        .filter(|it| it.is_remote())
+        .collect();
+    match remote.is_empty() {
+        true => Err(MachinesError::NoMachine(key)),
+        false => Ok(remote),
+    }
+}
+
+fn check_roles(inventory: &Inventory) -> Result<(), MachinesError> {
+    for role in InventoryRole::ALL {
+        let mut remote = inventory.with(role).filter(|it| it.is_remote());
+        let Some(first) = remote.next() else { continue };
+        if !REMOTE.contains(&role) {
+            return Err(MachinesError::Role(first.name.clone(), role));
+        }
+        if inventory.with(role).nth(1).is_some() {
+            return Err(MachinesError::Several(role));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the address of this machine for the gateway: that of the inventory, that at which agents
+/// connect, or loopback.
+fn listen_address(inventory: &Inventory, agents: Option<IpAddr>) -> Result<IpAddr, MachinesError> {
+    let listen = inventory.with(InventoryRole::Gateway).find_map(|machine| {
+        let address = machine.address.as_ref()?;
+        let wrong = |_| MachinesError::Address(machine.name.clone(), address.clone());
+        Some(address.parse().map_err(wrong))
+    });
+    let agents = agents.filter(|it| !it.is_unspecified());
+    let default = agents.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    listen.unwrap_or(Ok(default))
+}
+
+/// Starts the session that responds to clock exchanges, and the exchanges with it.
+fn agent_clock(
+    machine: &Machine,
+    agent: &AgentMachine,
+    peer: IpAddr,
+) -> Result<(AgentSession, MachineClock), MachineError> {
+    let failed = |reason: String| MachineError::Failed(machine.name.clone(), reason);
+    let broken = |error: io::Error| failed(error.to_string());
+    let (mut session, output) = agent.open(None).map_err(broken)?;
+    let key = rand::random();
+    let mut input = session.input();
+    send_request(&mut input, &SessionRequest::Machine { key }).map_err(broken)?;
+    session.keep(input);
+    let (sender, lines) = mpsc::sync_channel(1);
+    thread::spawn(move || {
+        let mut line = String::new();
+        // An error gives an incomplete line.
+        let _ = BufReader::new(output.take(HELLO_BYTES_MAX)).read_line(&mut line);
+        // Fails only after the timeout.
+        let _ = sender.send(line);
+    });
+    let hello = lines.recv_timeout(HELLO_TIMEOUT).unwrap_or_default();
+    let Ok(SessionEvent::Hello { clock_port, .. }) = serde_json::from_str(&hello) else {
+        let reason = agent
+            .lost()
+            .unwrap_or_else(|| "it did not say hello".to_owned());
+        return Err(failed(reason));
+    };
+    let address = machine.address.clone().unwrap_or_else(|| peer.to_string());
+    let clock = MachineClock::start(&machine.name, &address, clock_port, key)?;
+    Ok((session, clock))
+}
+
+/// Roles that can run on another machine.
 const REMOTE: [InventoryRole; 3] = [
     InventoryRole::Producers,
     InventoryRole::Consumers,
     InventoryRole::Clients,
 ];
+const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
+const HELLO_BYTES_MAX: u64 = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -110,5 +309,9 @@ mod tests {
         assert!(gateway.starts_with("machine gw: role gateway runs on this machine only"));
         let two = error(&(machine("a", "clients") + &machine("b", "clients")));
         assert!(two.starts_with("role clients is on several machines"));
+        let agent = "[[machine]]\nname = \"c\"\nagent = true\nroles = [\"clients\"]\n";
+        assert!(error(agent).starts_with("machine c: has agent, but this engine uses ssh"));
+        let none = error("[[machine]]\nname = \"d\"\nroles = [\"clients\"]\n");
+        assert!(none.starts_with("no machine has ssh"), "{none}");
     }
 }

@@ -1,4 +1,5 @@
-//! Remote end of the engine: `weir agent --stdio`, which the coordinator starts over ssh.
+//! Remote end of the engine: `weir agent --stdio`, which the coordinator starts over ssh or an
+//! agent for it.
 //!
 //! The first line of the input is a [`SessionRequest`]. A machine session responds to clock
 //! exchanges. A role session runs one process of a role, forwards its lines and samples its usage.
@@ -7,7 +8,7 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -218,12 +219,12 @@ pub(crate) fn sha256(path: &Path) -> io::Result<String> {
             count => context.update(&buffer[..count]),
         }
     }
-    let digest = context.finish();
-    Ok(digest
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(hex(context.finish().as_ref()))
+}
+
+/// Returns bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Process that is killed when dropped.
@@ -252,10 +253,7 @@ impl RoleFiles {
         if request.files.is_empty() {
             return Ok(files);
         }
-        let program = std::env::current_exe()?;
-        let parent = program.parent().unwrap_or_else(|| Path::new("/"));
-        let dir = parent.join(format!("role-{}", std::process::id()));
-        fs::create_dir(&dir)?;
+        let dir = create_dir()?;
         files.dir = Some(dir.clone());
         for (number, (path, text)) in request.files.iter().enumerate() {
             let own = dir.join(number.to_string());
@@ -280,6 +278,16 @@ impl RoleFiles {
         };
         args.iter().map(replace).collect()
     }
+}
+
+/// Creates a directory for this user only: next to the program, or if that is not possible, among
+/// the temporary files.
+fn create_dir() -> io::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let parent = program.parent().unwrap_or_else(|| Path::new("/"));
+    let name = format!("role-{}-{:08x}", std::process::id(), rand::random::<u32>());
+    let create = |dir: PathBuf| fs::DirBuilder::new().mode(0o700).create(&dir).map(|()| dir);
+    create(parent.join(&name)).or_else(|_| create(std::env::temp_dir().join(&name)))
 }
 
 impl Drop for RoleFiles {

@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::ToSocketAddrs as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -17,57 +16,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
-use weir_load::clock::{nanos, wall_clock_unix_ns};
-
-use crate::clock::udp::ClockMeter;
-use crate::clock::{ClockBound, ClockError, LEAD};
 use crate::inventory::Machine;
-use crate::session::{RoleProcessRequest, SessionEvent, SessionRequest, sha256};
-
-/// Machine that cannot take part.
-#[derive(Debug, Error)]
-pub enum SshError {
-    /// The program of this process cannot be read.
-    #[error("cannot read the own program: {0}")]
-    Program(#[source] io::Error),
-    /// `ssh` cannot be started.
-    #[error("machine {0}: cannot start ssh: {1}")]
-    Start(String, #[source] io::Error),
-    /// The connection ended, or a response is missing.
-    #[error("machine {0}: {1}")]
-    Failed(String, String),
-    /// The machine has no address for the exchange of clocks.
-    #[error("machine {0}: address \"{1}\" is not known here: set address in the inventory")]
-    Address(String, String),
-    /// No exchange of clocks came back.
-    #[error("machine {0}: no clock exchange with UDP {1}: allow UDP between the machines")]
-    Clock(String, String, #[source] ClockError),
-}
+use crate::machine_clock::{MachineClock, MachineError};
+use crate::role_session::send_request;
+use crate::session::{SessionEvent, SessionRequest, sha256};
 
 /// Connected machine; its sessions end when this is dropped.
 #[derive(Debug)]
-pub struct SshMachine {
-    /// Name in the inventory.
-    pub name: String,
+pub(crate) struct SshMachine {
+    name: String,
     ssh: Vec<String>,
     program: PathBuf,
     session: Child,
     input: Option<ChildStdin>,
-    meter: ClockMeter,
 }
 
 impl SshMachine {
     /// Connects to a machine with a destination and copies `program` if it has another one.
     ///
     /// # Errors
-    /// [`SshError`] if the machine cannot be used.
-    pub fn connect(machine: &Machine, program: &Path) -> Result<Self, SshError> {
+    /// [`MachineError`] if the machine cannot be used.
+    pub(crate) fn connect(
+        machine: &Machine,
+        program: &Path,
+    ) -> Result<(Self, MachineClock), MachineError> {
         let name = machine.name.clone();
-        let failed = |reason: &str| SshError::Failed(name.clone(), reason.to_owned());
+        let failed = |reason: &str| MachineError::Failed(name.clone(), reason.to_owned());
         let destination = machine.ssh.clone().unwrap_or_default();
-        let hash = sha256(program).map_err(SshError::Program)?;
-        let size = program.metadata().map_err(SshError::Program)?.len();
+        let hash = sha256(program).map_err(MachineError::Program)?;
+        let size = program.metadata().map_err(MachineError::Program)?.len();
         let socket = std::env::temp_dir().join(format!("weir-{:016x}", rand::random::<u64>()));
         let socket = format!("ControlPath={}", socket.display());
         let mut ssh: Vec<String> = ["-T", "-o", "BatchMode=yes", "-o", &socket]
@@ -84,7 +61,7 @@ impl SshMachine {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
-            .map_err(|error| SshError::Start(name.clone(), error))?;
+            .map_err(|error| MachineError::Start(name.clone(), error))?;
         let output = session.stdout.take().ok_or_else(|| failed("no output"))?;
         let errors = session.stderr.take().ok_or_else(|| failed("no log"))?;
         let (lines, log) = (read_lines(output), LogTail::of(errors));
@@ -92,7 +69,7 @@ impl SshMachine {
         let mut session = OwnedSession(Some(session));
         let next = |timeout| {
             let line: Result<String, _> = lines.recv_timeout(timeout);
-            line.map_err(|_| SshError::Failed(name.clone(), log.last_line()))
+            line.map_err(|_| MachineError::Failed(name.clone(), log.last_line()))
         };
         let copied = match next(CONNECT_TIMEOUT)?.split_once(' ') {
             Some(("weir-have", _)) => Ok(()),
@@ -107,11 +84,11 @@ impl SshMachine {
                 ));
             }
         };
-        copied.map_err(|error| SshError::Failed(name.clone(), format!("copy: {error}")))?;
+        copied.map_err(|error| MachineError::Failed(name.clone(), format!("copy: {error}")))?;
         let key: [u8; 16] = rand::random();
         let request = SessionRequest::Machine { key };
-        write_line(&mut input, &request)
-            .map_err(|error| SshError::Failed(name.clone(), error.to_string()))?;
+        send_request(&mut input, &request)
+            .map_err(|error| MachineError::Failed(name.clone(), error.to_string()))?;
         let hello = next(CONNECT_TIMEOUT)?;
         let Ok(SessionEvent::Hello {
             sha256,
@@ -130,11 +107,7 @@ impl SshMachine {
             .address
             .clone()
             .unwrap_or_else(|| host(&destination));
-        let found = (address.as_str(), clock_port).to_socket_addrs();
-        let found = found.ok().and_then(|mut all| all.next());
-        let peer = found.ok_or_else(|| SshError::Address(name.clone(), address))?;
-        let meter = ClockMeter::start(peer, key, wall_clock_unix_ns)
-            .map_err(|error| SshError::Start(name.clone(), error))?;
+        let clock = MachineClock::start(&name, &address, clock_port, key)?;
         // For the sessions of roles: never a connection of their own.
         ssh.extend(["-o", "ControlMaster=no", "-o", "ProxyCommand=false"].map(str::to_owned));
         ssh.extend(["--".to_owned(), destination]);
@@ -145,59 +118,18 @@ impl SshMachine {
             program,
             session,
             input: Some(input),
-            meter,
         };
-        let deadline = Instant::now() + LEAD + CLOCK_TIMEOUT;
-        loop {
-            match connected.clock_now() {
-                Ok(_) => return Ok(connected),
-                Err(error) if Instant::now() >= deadline => {
-                    return Err(SshError::Clock(
-                        connected.name.clone(),
-                        peer.to_string(),
-                        error,
-                    ));
-                }
-                Err(_) => thread::sleep(POLL_INTERVAL),
-            }
-        }
+        Ok((connected, clock))
     }
 
-    /// Returns the difference of the machine's clock in the latest second.
-    ///
-    /// # Errors
-    /// [`ClockError`] if there are too few exchanges, or a clock was stepped.
-    pub fn clock_now(&self) -> Result<ClockBound, ClockError> {
-        let now_ns = wall_clock_unix_ns();
-        let ago = |duration| now_ns.saturating_sub(nanos(duration));
-        self.clock(ago(CLOCK_AGE), ago(CLOCK_AGE))
-    }
-
-    /// Returns the difference of the machine's clock between two times.
-    ///
-    /// # Errors
-    /// [`ClockError`] if there are too few exchanges, or a clock was stepped.
-    pub fn clock(&self, from_unix_ns: u64, until_unix_ns: u64) -> Result<ClockBound, ClockError> {
-        self.meter.history().bound(from_unix_ns, until_unix_ns)
-    }
-
-    /// Returns the command that starts a session of a role. Its first line is
-    /// [`role_request`](Self::role_request).
-    pub fn role_command(&self) -> Command {
+    /// Returns the command that starts a session of a role.
+    pub(crate) fn role_command(&self) -> Command {
         let mut command = Command::new("ssh");
         let program = quoted(&self.program.display().to_string());
         command
             .args(&self.ssh)
             .arg(format!("exec {program} agent --stdio"));
         command
-    }
-
-    /// Returns the first line of a session of a role.
-    pub fn role_request(request: RoleProcessRequest) -> Vec<u8> {
-        let mut line = Vec::new();
-        // Invariant: writing to memory does not fail.
-        let _ = write_line(&mut line, &SessionRequest::Role(request));
-        line
     }
 }
 
@@ -276,13 +208,6 @@ fn copy(program: &Path, input: &mut ChildStdin) -> io::Result<()> {
     input.flush()
 }
 
-fn write_line(output: &mut impl io::Write, request: &SessionRequest) -> io::Result<()> {
-    let mut line = serde_json::to_vec(request)?;
-    line.push(b'\n');
-    output.write_all(&line)?;
-    output.flush()
-}
-
 /// Returns the shell commands that receive the program, unless it is there, and run it.
 fn script(hash: &str, size: u64) -> String {
     format!(
@@ -313,9 +238,6 @@ fn own_system() -> String {
 
 /// Time to connect, log in, copy the program and start it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
-const CLOCK_TIMEOUT: Duration = Duration::from_secs(4);
-/// Age of the time for which the latest difference is stated: a sample follows it.
-const CLOCK_AGE: Duration = Duration::from_secs(2);
 const END_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const LOG_BYTES_MAX: u64 = 1 << 20;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use weir_bench::plan::PlanError;
+use weir_engine::agents::MachineAgentError;
 use weir_gateway::GatewayError;
 use weir_lab::LabError;
 use weir_load::agent::AgentError;
@@ -119,6 +120,13 @@ macro_rules! failures {
 failures! {
     LoadError: |error| error.class().into();
     AgentError: |error| error.class().into();
+    MachineAgentError: |error| match error {
+        MachineAgentError::Unreachable(..) => Exit::Unreachable,
+        MachineAgentError::Program(_) | MachineAgentError::Lost(..) => Exit::Instrument,
+        MachineAgentError::Token
+        | MachineAgentError::OtherToken(_)
+        | MachineAgentError::Rejected(_) => Exit::Usage,
+    };
     GatewayError: |error| Exit::of_server(error.is_config_error());
     ProxyError: |error| Exit::of_server(error.is_config_error());
     PlanError: |_| Exit::Usage;

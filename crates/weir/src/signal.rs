@@ -22,6 +22,16 @@ pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Ends the process at the first Ctrl-C or SIGTERM. Without a handler, the first process of a
+/// container ignores them.
+pub(crate) fn exit_on_signal() -> std::io::Result<()> {
+    let is_due = Arc::new(AtomicBool::new(true));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&is_due))?;
+    }
+    Ok(())
+}
+
 pub(crate) fn reload_flag() -> std::io::Result<Arc<AtomicBool>> {
     let reload = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&reload))?;

@@ -174,10 +174,16 @@ fn run_is_measured_on_both(broker: &TestBroker, machines: [&TestMachine; 2]) {
     let cells = run["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 2);
     for cell in cells {
-        // On a busy machine the bound of the clocks may be too wide for these short latencies.
+        // On a busy machine the bound of the clocks may be too wide for these short latencies, and
+        // records may be late.
         if let Some(reasons) = cell["status"]["reasons"].as_array() {
-            let is_wide = |it: &Value| it.as_str().unwrap().contains("than a tenth of the median");
-            assert!(reasons.iter().all(is_wide), "{cell} {stderr}");
+            let of_machine = |reason: &Value| {
+                let texts = ["than a tenth of the median", "generator behind schedule"];
+                texts
+                    .iter()
+                    .any(|text| reason.as_str().unwrap().contains(text))
+            };
+            assert!(reasons.iter().all(of_machine), "{cell} {stderr}");
         }
         let delivery = &cell["delivery"];
         for figure in ["lost", "duplicated", "reordered"] {

@@ -36,7 +36,7 @@ impl RunningCell<'_> {
                 gateway
                     .write_files(values)
                     .map_err(|(path, error)| BenchError::file(&path, error))?;
-                Some(self.start_program(&program, &args, &url, observer)?)
+                self.start_program(&program, &args, &url, observer)?
             }
             None => {
                 let address = ExternalGateway::address(&url);
@@ -68,7 +68,7 @@ impl RunningCell<'_> {
         args: &[String],
         url: &str,
         observer: &mut dyn Observer,
-    ) -> CellResult<u32> {
+    ) -> CellResult<Option<u32>> {
         let role = ProcessRole::Gateway;
         let process = RoleProcess::plain(program, args, role, &self.processes.dir)?;
         let pid = process.pid();

@@ -101,6 +101,11 @@ impl<'a> RunDir<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// Returns the reason why no further cell can be valid: an agent was lost.
+    pub(crate) fn lost_machine(&self) -> Option<String> {
+        self.options.machines.as_ref()?.lost()
+    }
+
     pub(crate) fn elapsed_s(&self) -> f64 {
         let now_unix_ns = self.clock.now_unix_ns();
         now_unix_ns.saturating_sub(self.started_unix_ns) as f64 / 1e9

@@ -116,7 +116,7 @@ impl<'a> CellLog<'a> {
         match () {
             () if self.context.run_dir.is_stopped() => Some("interrupted".to_owned()),
             () if self.context.broker.has_exited() => Some(BROKER_EXITED.to_owned()),
-            () => None,
+            () => self.context.run_dir.lost_machine(),
         }
     }
 }

@@ -175,7 +175,7 @@ impl Starter<'_> {
         let (exe, dir) = (&run_dir.options.exe, run_dir.subdir(name)?);
         let process = RoleProcess::plain(exe, &args, ProcessRole::Proxy, &dir)?;
         let mut server = Server {
-            pids: vec![process.pid()],
+            pids: process.pid().into_iter().collect(),
             process: Some(process),
             ..Server::at(name, "")
         };

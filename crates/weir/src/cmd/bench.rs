@@ -1,7 +1,6 @@
 //! `weir bench`: runs plans and compares their results.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use clap::{Args, Subcommand};
 use weir_bench::libraries::{self, CellList, LibrariesPlan};
 use weir_bench::plan::{AnyPlan, Plan, PlanEstimate, Valid};
 use weir_bench::{DryRun, Finished, Observer as _, overhead, sweep};
-use weir_engine::machines::Machines;
 use weir_load::kafka::command_line;
 use weir_report::{RunData, TextColumn, TextTable};
 use weir_stats::compare::NamedRun;
@@ -21,6 +19,7 @@ use crate::cmd::bench_common::{
 };
 use crate::cmd::bench_compare::{self, CompareArgs};
 use crate::cmd::bench_find_max::{self, FindMaxArgs};
+use crate::cmd::bench_kubernetes;
 use crate::cmd::bench_list::{self, ListArgs};
 use crate::cmd::bench_run_args::{
     BaselineArgs, ClientsArgs, LibrariesArgs, OverheadArgs, RunArgs, SweepArgs,
@@ -106,7 +105,13 @@ pub(crate) fn run(command: BenchCommand) -> Result<Exit, Failure> {
 
 fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
     match load_plan(&args.plan)? {
-        AnyPlan::Clients(plan) => run_clients(args.of()?, &plan),
+        AnyPlan::Clients(plan) => {
+            let clients: ClientsArgs = args.of()?;
+            match clients.dry_run.is_kubernetes() {
+                true => run_in_kubernetes(args, clients, &plan),
+                false => run_clients(clients, &plan),
+            }
+        }
         AnyPlan::Sweep(plan) => {
             let SweepArgs {
                 common,
@@ -127,8 +132,8 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
             if let Some(exit) = printed {
                 return Ok(exit);
             }
-            if dry_run.machines(&common.run)?.is_some() {
-                let text = "--engine ssh: a sweep runs on this machine; its brokers can be others";
+            if dry_run.is_remote() {
+                let text = "--engine: a sweep runs on this machine; its brokers can be others";
                 return Err(Failure::usage(text));
             }
             let time = PlanEstimate::of_sweep(&plan).time;
@@ -232,17 +237,29 @@ fn run_clients(mut args: ClientsArgs, plan: &Valid<Plan>) -> Result<Exit, Failur
     }
     let time = PlanEstimate::of(&plan).time;
     let run = &args.common.run;
-    let inventory = args.dry_run.machines(run)?;
+    let machines = args.dry_run.machines(run)?;
     let finished = run.execute(Some(time), |options, progress, stop| {
         let mut options = options.clone();
-        if let Some(inventory) = &inventory {
-            let mut note = |text: &str| progress.note(text);
-            let machines = Machines::connect(inventory, &options.exe, &mut note)?;
-            options.machines = Some(Arc::new(machines));
+        if let Some(machines) = &machines {
+            machines.connect(&mut options, &mut |text| progress.note(text), stop)?;
         }
         weir_bench::run(&plan, &options, progress, stop)
     })?;
-    args.baseline.finish(run, finished)
+    let dir = finished.dir.clone();
+    let exit = args.baseline.finish(run, finished)?;
+    args.kubernetes.finish(&dir)?;
+    Ok(exit)
+}
+
+/// Prints or runs the objects of a run in Kubernetes, after its options have been checked here.
+fn run_in_kubernetes(
+    args: &RunArgs,
+    clients: ClientsArgs,
+    plan: &Valid<Plan>,
+) -> Result<Exit, Failure> {
+    let values = clients.values.clone();
+    let plan = clients.common.apply(plan, values)?;
+    bench_kubernetes::run(args, &clients, &plan)
 }
 
 impl BaselineArgs {

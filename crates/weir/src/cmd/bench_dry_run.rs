@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use weir_bench::{DryRun, MachineNeeds};
 use weir_engine::inventory::Inventory;
 use weir_engine::limits::{LimitedResource, MachineLimits};
 use weir_report::{TextColumn, TextTable};
 
 use crate::cmd::bench_common::RunOptions;
+use crate::cmd::bench_engine::{AgentsArgs, EngineName, RunMachines};
 use crate::cmd::text_table::{add_row, print_table, print_wrapped};
 use crate::exit::{Exit, Failure, OrExit as _};
 
@@ -26,15 +27,8 @@ pub(crate) struct DryRunArgs {
     /// Way to start the roles of the inventory
     #[arg(long, value_enum, default_value_t = EngineName::Local)]
     engine: EngineName,
-}
-
-/// Way to start the roles of an inventory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum EngineName {
-    /// All on this machine
-    Local,
-    /// On machines that the system's ssh reaches
-    Ssh,
+    #[command(flatten)]
+    agents: AgentsArgs,
 }
 
 impl DryRunArgs {
@@ -56,20 +50,45 @@ impl DryRunArgs {
         }))
     }
 
-    /// Checks the options of a run, and returns the inventory whose machines it uses; `None`: this
-    /// machine only.
-    pub(crate) fn machines(&self, run: &RunOptions) -> Result<Option<Inventory>, Failure> {
-        match (self.engine, &self.inventory) {
-            (EngineName::Local, None) => Ok(None),
-            (EngineName::Local, Some(_)) => Err(Failure::usage(
-                "--inventory: add --engine ssh to run on its machines, or --dry-run",
-            )),
-            (EngineName::Ssh, None) => Err(Failure::usage("--engine ssh needs --inventory FILE")),
-            (EngineName::Ssh, Some(_)) => {
-                run.require_cluster("--engine ssh")?;
-                self.inventory().map(Some)
+    /// Checks the options of a run, and returns the machines that it uses; `None`: this machine
+    /// only.
+    pub(crate) fn machines(&self, run: &RunOptions) -> Result<Option<RunMachines>, Failure> {
+        let option = match self.engine {
+            EngineName::Local if self.inventory.is_some() => {
+                return Err(Failure::usage(
+                    "--inventory: add --engine ssh or manual to run on its machines, or --dry-run",
+                ));
             }
+            EngineName::Local => return Ok(None),
+            EngineName::Ssh => "--engine ssh",
+            EngineName::Manual => "--engine manual",
+            EngineName::Kubernetes => {
+                let text = "--engine kubernetes: not possible with this plan";
+                return Err(Failure::usage(text));
+            }
+        };
+        if self.inventory.is_none() {
+            return Err(Failure::usage(format!("{option} needs --inventory FILE")));
         }
+        run.require_cluster(option)?;
+        let inventory = self.inventory()?;
+        Ok(Some(match self.engine {
+            EngineName::Manual => {
+                let agents = self.agents.options(&inventory)?;
+                RunMachines::Manual(inventory, agents)
+            }
+            _ => RunMachines::Ssh(inventory),
+        }))
+    }
+
+    /// Returns `true` if the run starts in a Kubernetes cluster.
+    pub(crate) fn is_kubernetes(&self) -> bool {
+        self.engine == EngineName::Kubernetes
+    }
+
+    /// Returns `true` if roles of the run start on other machines.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.engine != EngineName::Local
     }
 
     fn inventory(&self) -> Result<Inventory, Failure> {

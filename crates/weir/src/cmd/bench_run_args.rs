@@ -17,6 +17,7 @@ use weir_bench::sweep::SweepOverrides;
 use crate::cmd::bench_common::{CommonArgs, load_plan};
 use crate::cmd::bench_compare::ComparisonArgs;
 use crate::cmd::bench_dry_run::DryRunArgs;
+use crate::cmd::bench_engine::KubernetesArgs;
 use crate::cmd::bench_gateways::GatewaysArgs;
 use crate::exit::Failure;
 
@@ -54,6 +55,8 @@ pub(crate) struct ClientsArgs {
     pub(crate) dry_run: DryRunArgs,
     #[command(flatten)]
     pub(crate) gateways: GatewaysArgs,
+    #[command(flatten)]
+    pub(crate) kubernetes: KubernetesArgs,
     #[command(flatten)]
     pub(crate) values: PlanOverrides,
     #[command(flatten)]
@@ -257,6 +260,14 @@ impl FromArgMatches for RunArgs {
 }
 
 impl RunArgs {
+    /// Returns the given options and the plan, each with its id and as one word.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (&str, String)> {
+        self.given.iter().flat_map(|given| {
+            let words = given.words.iter();
+            words.map(|word| (given.id.as_str(), word.to_string_lossy().into_owned()))
+        })
+    }
+
     /// Returns the arguments of the plan's kind, or a usage failure if an option is not one of it.
     pub(crate) fn of<A: Args>(&self) -> Result<A, Failure> {
         let command = A::augment_args(Command::new("weir bench run").no_binary_name(true));
@@ -310,8 +321,12 @@ mod tests {
             "topic" => &["t", "--bootstrap", "localhost:1"],
             "inventory" => &["machines.toml"],
             "engine" => &["ssh"],
+            "namespace" | "run_name" => &["a"],
+            "agents_listen" => &["127.0.0.1:1"],
             "kafka_properties" | "external_proxies" | "drivers" => &["a=localhost:1"],
-            "warm_up" | "hold" | "drain" | "command_timeout" | "time_limit" => &["5s"],
+            "warm_up" | "hold" | "drain" | "join_timeout" | "command_timeout" | "time_limit" => {
+                &["5s"]
+            }
             "acks" => &["-1"],
             _ => &["5"],
         }
@@ -361,7 +376,10 @@ mod tests {
                 | "kafka_properties" | "repetitions" | "hold" | "require_conclusive"
                 | "aa_test" => [true; 4],
                 "baseline" | "aa" | "margin" | "metrics" | "fail_on" | "topic" | "drain"
-                | "dry_run" | "inventory" | "engine" => [true, true, false, false],
+                | "dry_run" | "inventory" | "engine" | "agents_listen" | "agent_token_file"
+                | "join_timeout" => [true, true, false, false],
+                "print" | "image" | "namespace" | "run_name" | "pod_cpu" | "pod_memory"
+                | "any_node" | "archive_to_log" => [true, false, false, false],
                 "levels" | "architectures" | "rate" | "key" | "gateway" | "gateways"
                 | "skip_missing" | "adapter_set" | "data_adapter" | "items" => {
                     [true, false, false, false]

@@ -1,0 +1,274 @@
+//! Runs of a plan on agents that the user starts: processes on this machine.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Process, Signal, TestBroker, run_dir, send_signal, text, weir};
+
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
+const TOKEN: &str = "6d7b6c0a4a3f4f1e9a5d2c8b7e6f5a4b";
+
+/// Coordinator of a run with its agents.
+struct TestRun {
+    out: PathBuf,
+    coordinator: Process,
+    agents: BTreeMap<&'static str, Process>,
+}
+
+/// Machines of an inventory with their roles.
+type Roles<'a> = &'a [(&'static str, &'a str)];
+
+const TWO: Roles<'_> = &[
+    ("load-1", "\"producers\""),
+    ("load-2", "\"clients\", \"consumers\""),
+];
+
+impl TestRun {
+    fn start(broker: &TestBroker, name: &str, machines: Roles<'_>, hold: &str) -> Self {
+        let out = broker.scratch.path().join(name);
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = free.local_addr().unwrap().to_string();
+        drop(free);
+        let mut command = bench(broker, &out, machines, &listen);
+        command.args(["--hold", hold]);
+        command.stdout(Stdio::null());
+        command.stderr(fs::File::create(out.with_extension("log")).unwrap());
+        let coordinator = Process::spawn(&mut command);
+        let agents = machines.iter().map(|(machine, _)| {
+            let marker = out.join(machine);
+            let mut agent = weir(&["agent", "--coordinator", &listen, "--machine", machine]);
+            agent.env("WEIR_AGENT_TOKEN", TOKEN).env(MARKER, marker);
+            agent.stdout(Stdio::null());
+            agent.stderr(fs::File::create(out.with_extension(machine)).unwrap());
+            (*machine, Process::spawn(&mut agent))
+        });
+        let agents = agents.collect();
+        Self {
+            out,
+            coordinator,
+            agents,
+        }
+    }
+
+    /// Waits for the end of the coordinator. Returns its exit code and `run.json`.
+    fn finish(&mut self) -> (Option<i32>, Value) {
+        let status = self.coordinator.wait().unwrap();
+        let log = fs::read_to_string(self.out.with_extension("log")).unwrap();
+        let dir = run_dir(&self.out).unwrap_or_else(|| panic!("{log}"));
+        let run = fs::read(dir.join("run.json")).unwrap();
+        (status.code(), serde_json::from_slice(&run).unwrap())
+    }
+
+    /// Returns the processes of an agent's machine: itself, its sessions and their roles.
+    fn processes(&self, machine: &str) -> Vec<u32> {
+        let marker = format!("{MARKER}={}", self.out.join(machine).display());
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_here = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment
+                .split(|byte| *byte == 0)
+                .any(|it| it == marker.as_bytes())
+        };
+        pids.filter(is_here).collect()
+    }
+
+    fn wait_for_role(&mut self, machine: &str, role: &str) -> u32 {
+        let words = format!("\0load\0{role}\0");
+        let mut found = None;
+        wait_until(role, || {
+            assert!(self.coordinator.try_wait().unwrap().is_none(), "it ended");
+            let is_role = |pid: &u32| {
+                let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                text(&command).contains(&words)
+            };
+            found = self.processes(machine).into_iter().find(is_role);
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    fn assert_no_processes(&self) {
+        wait_until("the end of all processes", || {
+            let mut machines = self.agents.keys();
+            machines.all(|machine| self.processes(machine).is_empty())
+        });
+    }
+}
+
+fn bench(broker: &TestBroker, out: &Path, machines: Roles<'_>, listen: &str) -> Command {
+    let inventory = out.with_extension("toml");
+    let tables = machines.iter().map(|(name, roles)| {
+        format!("[[machine]]\nname = \"{name}\"\nagent = true\nroles = [{roles}]\n")
+    });
+    fs::write(&inventory, tables.collect::<String>()).unwrap();
+    let token = out.with_extension("token");
+    fs::write(&token, format!("{TOKEN}\n")).unwrap();
+    let mut command = weir(&["bench", "run", "keyed", "--quick", "--engine", "manual"]);
+    command.arg("--inventory").arg(inventory);
+    command.arg("--agent-token-file").arg(token);
+    command
+        .args(["--agents-listen", listen])
+        .arg("--out")
+        .arg(out);
+    command.args(["--bootstrap", &broker.bootstrap, "--levels", "40"]);
+    command.args(["--rate", "100", "--repetitions", "1", "--warm-up", "1s"]);
+    command.args(["--architectures", "floor,standalone", "--drain", "20s"]);
+    command
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    while !done() {
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn roles_run_on_agents() {
+    let broker = TestBroker::start();
+    two_agents_count_like_one(&broker);
+    lost_agent_makes_run_invalid(&broker);
+    killed_coordinator_ends_agents(&broker);
+    missing_agent_is_named(&broker);
+}
+
+/// Runs a plan. Returns the number of delivered records of each cell.
+fn delivered(broker: &TestBroker, name: &str, machines: Roles<'_>) -> Vec<u64> {
+    let mut test = TestRun::start(broker, name, machines, "3s");
+    let (_, run) = test.finish();
+    assert_eq!(run["clock"]["mode"], "offset_estimate", "{run}");
+    let host = |role: &str| {
+        let mut placement = run["placement"].as_array().unwrap().iter();
+        placement.find(|it| it["role"] == role).unwrap()["host"].clone()
+    };
+    let on = |role: &str| machines.iter().find(|it| it.1.contains(role)).unwrap().0;
+    assert_eq!(host("produce"), on("producers"));
+    assert_eq!(host("clients"), on("clients"));
+    assert_eq!(host("floor"), "this machine");
+    let cells = run["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2);
+    for cell in cells {
+        // On a busy machine the bound of the clocks may be too wide for these short latencies, and
+        // records may be late. The counts are the same.
+        if let Some(reasons) = cell["status"]["reasons"].as_array() {
+            let of_machine = |reason: &Value| {
+                let texts = ["than a tenth of the median", "generator behind schedule"];
+                texts
+                    .iter()
+                    .any(|text| reason.as_str().unwrap().contains(text))
+            };
+            assert!(reasons.iter().all(of_machine), "{cell}");
+        }
+        for figure in ["lost", "duplicated", "reordered"] {
+            assert_eq!(cell["delivery"][figure], 0, "{figure}: {cell}");
+        }
+        let receiving = match cell["architecture"].as_str().unwrap() {
+            "floor" => "clients",
+            _ => "consume",
+        };
+        for role in ["produce", receiving] {
+            let mut roles = cell["roles"].as_array().unwrap().iter();
+            let usage = roles.find(|it| it["role"] == role);
+            let usage = usage.unwrap_or_else(|| panic!("no usage of {role}: {cell}"));
+            assert!(usage["rss_max_bytes"].as_u64() > Some(0), "{usage}");
+        }
+    }
+    for agent in test.agents.values_mut() {
+        assert!(agent.wait().unwrap().success());
+    }
+    test.assert_no_processes();
+    let delivered = cells
+        .iter()
+        .map(|cell| cell["delivery"]["delivered"].as_u64());
+    delivered.map(Option::unwrap).collect()
+}
+
+fn two_agents_count_like_one(broker: &TestBroker) {
+    let two = delivered(broker, "two", TWO);
+    let one = "\"producers\", \"clients\", \"consumers\"";
+    let one = delivered(broker, "one", &[("load", one)]);
+    assert!(two.iter().all(|it| *it > 0), "{two:?}");
+    assert_eq!(two, one);
+}
+
+fn lost_agent_makes_run_invalid(broker: &TestBroker) {
+    let mut test = TestRun::start(broker, "lost", TWO, "5s");
+    test.wait_for_role("load-2", "clients");
+    let agent = test.agents.get_mut("load-2").unwrap();
+    send_signal(agent.id(), Signal::TERM);
+    assert_eq!(agent.wait().unwrap().code(), Some(130));
+    let (code, run) = test.finish();
+    assert_eq!(code, Some(4), "{run}");
+    assert_eq!(run["outcome"], "invalid", "{run}");
+    let lost = &run["cells"][0]["status"];
+    assert_eq!(lost["state"], "invalid", "{lost}");
+    let reason = lost["reasons"][0].as_str().unwrap();
+    assert!(
+        reason.contains("agent load-2 was lost: its connection ended"),
+        "{reason}"
+    );
+    let next = &run["cells"][1]["status"];
+    assert_eq!(next["state"], "skipped", "{next}");
+    assert!(
+        next["reason"]
+            .as_str()
+            .unwrap()
+            .contains("agent load-2 was lost")
+    );
+    test.assert_no_processes();
+}
+
+fn killed_coordinator_ends_agents(broker: &TestBroker) {
+    let mut test = TestRun::start(broker, "killed", TWO, "10m");
+    test.wait_for_role("load-1", "produce");
+    test.wait_for_role("load-2", "clients");
+    test.coordinator.kill().unwrap();
+    test.coordinator.wait().unwrap();
+    for (machine, agent) in &mut test.agents {
+        assert_eq!(agent.wait().unwrap().code(), Some(4));
+        let log = fs::read_to_string(test.out.with_extension(machine)).unwrap();
+        assert!(
+            log.contains("all processes of this agent were ended"),
+            "{log}"
+        );
+        assert!(!log.contains(TOKEN), "{log}");
+    }
+    test.assert_no_processes();
+}
+
+fn missing_agent_is_named(broker: &TestBroker) {
+    let out = broker.scratch.path().join("missing");
+    let mut command = bench(broker, &out, TWO, "127.0.0.1:0");
+    let output = command.args(["--join-timeout", "1s"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("no agent joined within 1 s for load-1, load-2"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains(TOKEN), "{stderr}");
+    // Ctrl-C ends the wait.
+    let log = out.with_extension("log");
+    let mut command = bench(broker, &out, TWO, "127.0.0.1:0");
+    command.stdout(fs::File::create(&log).unwrap());
+    let mut waiting = Process::spawn(&mut command);
+    wait_until("the wait", || {
+        fs::read_to_string(&log)
+            .unwrap()
+            .contains("waiting for agents")
+    });
+    send_signal(waiting.id(), Signal::INT);
+    assert_eq!(waiting.wait().unwrap().code(), Some(130));
+}
+
+/// Variable by which the processes of an agent are found; they inherit it.
+const MARKER: &str = "AGENT_OF_TEST";
