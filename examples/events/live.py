@@ -13,9 +13,13 @@ import urllib.request
 REFUSALS = {400, 401, 403, 404, 405, 431}
 
 
-def events(url):
-    """Yields name and data of each event; returns at the end of the stream."""
-    with urllib.request.urlopen(url, timeout=30) as stream:
+def events(url, last):
+    """Yields name and data of each event; returns at the end of the stream.
+
+    Continues after the event with the id last["id"], and stores the id of each event there.
+    """
+    request = urllib.request.Request(url, headers={"Last-Event-ID": last["id"]})
+    with urllib.request.urlopen(request, timeout=30) as stream:
         name = None
         for line in stream:
             field, _, value = line.decode().rstrip("\n").partition(": ")
@@ -23,6 +27,8 @@ def events(url):
                 name = value
             elif field == "data":
                 yield name, json.loads(value)
+            elif field == "id":
+                last["id"] = value
 
 
 def main():
@@ -31,9 +37,10 @@ def main():
     query = [("item", f"ltest-[key={key}]") for key in keys]
     query.append(("fields", "partition,offset,value"))
     url = f"{server}/sse?{urllib.parse.urlencode(query)}"
+    last = {"id": ""}
     while True:
         try:
-            for name, data in events(url):
+            for name, data in events(url, last):
                 if "values" in data:
                     values = data["values"]
                     shown = "(null)" if values["value"] is None else values["value"][:60]

@@ -1,30 +1,30 @@
-// Follows items of a Weir gateway (docs/without-sdk.md). Returns a function that ends it.
+// Follows items (docs/without-sdk.md). Returns a function that ends it.
 export function follow(options) {
   const end = new AbortController();
   run(options, end.signal);
   return () => end.abort();
 }
 
-async function run(options, end) {
-  const { url, token, socket, onEvent, onValues, onStatus, ...wanted } = options;
-  for (let failures = 0; !end.aborted; failures += 1) {
+async function run({ url, token, socket, onEvent, onValues, onStatus, ...wanted }, end) {
+  for (let failures = 0; !end.aborted; failures++) {
     const idle = new AbortController();
-    let timer;
-    const emit = (name, data) => {
+    let fault, timer;
+    const emit = (name, data, id) => {
+      if (id) wanted.after = id;
       clearTimeout(timer);
-      timer = setTimeout(() => idle.abort(), 30_000);
+      timer = setTimeout(() => idle.abort(), 3e4);
       if (name === "open") {
         failures = 0;
         onStatus?.(name);
       } else if (name) onEvent?.(name, data);
       if (data?.values) onValues?.(data.item, data.values);
     };
-    let fault;
     try {
       emit();
       const at = new URL(socket ? "ws" : "sse", url.replace(/\/*$/, "/"));
       const secret = await (token?.call ? token() : token);
-      await (socket ? talk : read)(at, wanted, secret, emit, AbortSignal.any([end, idle.signal]));
+      const stop = AbortSignal.any([end, idle.signal]);
+      await (socket ? talk : read)(at, wanted, secret, emit, stop);
     } catch (error) {
       fault = error;
     }
@@ -32,7 +32,7 @@ async function run(options, end) {
     if (end.aborted) return;
     if (fault?.cause === true) return onStatus?.("refused", fault.message);
     onStatus?.("waiting", fault?.message ?? "ended");
-    const delay = Math.min(30_000, 2 ** failures * 1_000) * (0.5 + Math.random() / 2);
+    const delay = Math.min(15e3, 2 ** failures * 500) * (1 + Math.random());
     await new Promise((then) => setTimeout(then, delay));
   }
 }
@@ -41,13 +41,13 @@ function talk(at, wanted, password, emit, signal) {
   at.protocol = at.protocol.replace("http", "ws");
   const socket = new WebSocket(at);
   signal.onabort = () => socket.close();
-  const first = { type: "subscribe", password, ...wanted };
-  socket.onopen = () => socket.send(JSON.stringify(first));
+  wanted = { type: "subscribe", password, ...wanted };
+  socket.onopen = () => socket.send(JSON.stringify(wanted));
   let text;
   socket.onmessage = ({ data }) => {
-    const { event, ...rest } = JSON.parse(data);
+    const { event, id, ...rest } = JSON.parse(data);
     text = rest.message;
-    emit(event, rest);
+    emit(event, rest, id);
   };
   return new Promise((_, reject) => {
     socket.onerror = socket.onclose = ({ code }) =>
@@ -55,15 +55,17 @@ function talk(at, wanted, password, emit, signal) {
   });
 }
 
-async function read(at, { items, ...wanted }, token, emit, signal) {
-  for (const item of items) at.searchParams.append("item", item);
+async function read(at, { items, after, ...wanted }, token, emit, signal) {
+  const query = at.searchParams;
+  for (const item of items) query.append("item", item);
+  wanted.lastEventId = after;
   for (const name in wanted) {
-    if (wanted[name] !== undefined) at.searchParams.set(name, wanted[name]);
+    if (wanted[name] != null) query.set(name, wanted[name]);
   }
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const got = await fetch(at, { headers, signal, credentials: "include" });
-  const isFinal = got.status < 500 && got.status !== 429;
-  if (!got.ok) throw new Error(await got.text(), { cause: isFinal });
+  const cause = got.status < 500 && got.status !== 429;
+  if (!got.ok) throw new Error(await got.text(), { cause });
   emit("open");
   const reader = got.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -73,8 +75,9 @@ async function read(at, { items, ...wanted }, token, emit, signal) {
     const blocks = (text + value).split("\n\n");
     text = blocks.pop();
     for (const block of blocks) {
-      const [, name, data] = /^event: (.*)\ndata: (.*)$/.exec(block) ?? [];
-      emit(name, name && JSON.parse(data));
+      const [, , name, data, , id] =
+        /^(event: (.*)\ndata: (.*)\n?)?(id: (.*))?$/.exec(block) ?? [];
+      emit(name, name && JSON.parse(data), id);
     }
   }
 }

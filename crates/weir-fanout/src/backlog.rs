@@ -201,6 +201,11 @@ impl LaggingItems {
         }
     }
 
+    /// Returns `true` if one item is queued.
+    pub(crate) fn has_one(&self) -> bool {
+        self.items.len() == 1
+    }
+
     pub(crate) fn next_ms(&self) -> u64 {
         self.order.first().map_or(NEVER, |((due_ms, _), _)| *due_ms)
     }

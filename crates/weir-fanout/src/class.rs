@@ -90,6 +90,9 @@ pub(crate) enum MemberState {
     UpToDate,
     /// An older update. Newer ones are queued in the backlog.
     Lagging,
+    /// The updates up to now, on an earlier connection: the next one is sent with all fields, as
+    /// an update.
+    Resumed,
 }
 
 impl ClassMember {
@@ -99,6 +102,9 @@ impl ClassMember {
     pub(crate) fn wants_backfill(&mut self, delivery: DeliveryMode, changes: bool) -> bool {
         if self.awaits_rows {
             return true;
+        }
+        if self.state == MemberState::Resumed {
+            return false;
         }
         if self.awaits_snapshot
             || (delivery.payload_source() == PayloadSource::State && self.state != MemberState::New)

@@ -17,13 +17,30 @@ use super::item::Emission;
 use super::notice::ItemNotice;
 use super::output::SharedFrame;
 
-/// The two forms of an update within a class, each encoded when first needed.
+/// The forms of an update within a class, each encoded when first needed.
 pub(crate) struct EncodedForms<'a, F> {
     class: &'a FrameClass,
     emission: &'a Emission<'a>,
+    /// Without and with the id of an event.
+    forms: [FormFrames<F>; 2],
+}
+
+struct FormFrames<F> {
     full: Option<F>,
     /// Inner `None`: nothing to send to members that are up to date.
     delta: Option<Option<F>>,
+    /// For members that continue after a lost connection.
+    resumed: Option<F>,
+}
+
+impl<F> Default for FormFrames<F> {
+    fn default() -> Self {
+        Self {
+            full: None,
+            delta: None,
+            resumed: None,
+        }
+    }
 }
 
 impl<'a, F: SharedFrame> EncodedForms<'a, F> {
@@ -31,22 +48,33 @@ impl<'a, F: SharedFrame> EncodedForms<'a, F> {
         Self {
             class,
             emission,
-            full: None,
-            delta: None,
+            forms: Default::default(),
         }
     }
 
-    /// Returns the frame for a member in this state; `None` if there is nothing to send.
+    /// Returns the frame for a member in this state, with the id of the encoder if `has_id` is
+    /// `true`; `None` if there is nothing to send.
     #[inline]
-    pub(crate) fn get(&mut self, state: MemberState, encoder: &mut LineEncoder) -> Option<&F> {
+    pub(crate) fn get(
+        &mut self,
+        state: MemberState,
+        has_id: bool,
+        encoder: &mut LineEncoder,
+    ) -> Option<&F> {
         let (class, emission) = (self.class, self.emission);
+        let forms = &mut self.forms[usize::from(has_id)];
+        encoder.omit_id(!has_id);
         match emission.before.filter(|_| state == MemberState::UpToDate) {
-            Some(before) => self
+            Some(before) => forms
                 .delta
                 .get_or_insert_with(|| encoder.delta(class, before, emission.values))
                 .as_ref(),
+            None if state == MemberState::Resumed => {
+                let resumed = &mut forms.resumed;
+                Some(resumed.get_or_insert_with(|| encoder.resumed(class, emission.whole)))
+            }
             None => {
-                let full = &mut self.full;
+                let full = &mut forms.full;
                 Some(full.get_or_insert_with(|| encoder.full(class, emission.whole, false)))
             }
         }
@@ -72,6 +100,10 @@ pub(crate) struct LineEncoder {
     budget: DiffBudget,
     scratch: String,
     pub(crate) counters: DiffCounters,
+    /// Id of the events that are encoded now; empty for none.
+    id: String,
+    /// `true` if the id is not sent with the next event.
+    omits_id: bool,
 }
 
 impl LineEncoder {
@@ -81,7 +113,27 @@ impl LineEncoder {
             budget: DiffBudget::new(diff_bytes_per_second, 0),
             scratch: String::new(),
             counters: DiffCounters::default(),
+            id: String::new(),
+            omits_id: false,
         }
+    }
+
+    /// Sets the id of the next events; `None` is no id.
+    pub(crate) fn set_id(&mut self, id: Option<&str>) {
+        self.id.clear();
+        self.id.push_str(id.unwrap_or_default());
+        self.omits_id = false;
+    }
+
+    /// Sets whether the next event has no id.
+    pub(crate) fn omit_id(&mut self, omits: bool) {
+        self.omits_id = omits;
+    }
+
+    /// Returns `true` if the next events have an id.
+    #[inline]
+    pub(crate) fn has_id(&self) -> bool {
+        !self.id.is_empty()
     }
 
     /// Adds the budget for the time since the last call.
@@ -118,6 +170,18 @@ impl LineEncoder {
             ItemNotice::Lost(lost) => push_overflow(line, sub_id, position, lost),
         }
         F::of(line)
+    }
+
+    /// Returns an update with all values for a client that has received others before.
+    pub(crate) fn resumed<F: SharedFrame>(
+        &mut self,
+        class: &FrameClass,
+        values: &FrozenValues,
+    ) -> F {
+        match &class.events {
+            Some(events) => self.event(class, events, ValuesEvent::Update, values),
+            None => self.full(class, values, false),
+        }
     }
 
     fn full<F: SharedFrame>(
@@ -172,7 +236,8 @@ impl LineEncoder {
         values: &FrozenValues,
     ) -> F {
         self.line.clear();
-        events.push_values(&mut self.line, event, class.schema.project(values));
+        let id = if self.omits_id { "" } else { &self.id };
+        events.push_values(&mut self.line, (event, id), class.schema.project(values));
         F::of(&self.line)
     }
 

@@ -54,6 +54,8 @@ pub struct ItemInterest {
     pub rows: Option<RowInterest>,
     /// Updates from before the interest; `None` if none are needed.
     pub history: Option<HistoryInterest>,
+    /// `true` if updates need the positions of their records.
+    pub positions: bool,
 }
 
 /// Change of the interest of a shard in an item.

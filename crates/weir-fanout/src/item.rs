@@ -30,6 +30,8 @@ pub struct Item {
     /// Fields whose current values are known.
     pub(crate) known: Arc<FieldSet>,
     pub(crate) classes: ItemClasses,
+    /// Number of classes whose clients receive events.
+    pub(crate) event_classes: u32,
     /// Row table and history, which only some modes need.
     pub(crate) retained: Option<Box<ItemHistory>>,
 }
@@ -64,6 +66,7 @@ impl Item {
             fields: self.fields.clone(),
             rows,
             history,
+            positions: self.event_classes > 0,
         }
     }
 

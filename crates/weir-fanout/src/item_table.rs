@@ -154,10 +154,6 @@ impl ItemTable {
         let retains_more = item.retain(keep, key.schema, self.generation.wrapping_add(1));
         self.generation = self.generation.wrapping_add(u32::from(retains_more));
         let grew = item.widen(key.schema.wanted()) || retains_more;
-        let change = (is_new || grew).then(|| InterestUpdate {
-            interest: item.interest(slot),
-            is_new,
-        });
         let classes = item.classes.len();
         let class = item.classes.get_or_add(key, shown);
         if class.members.is_empty() {
@@ -172,7 +168,15 @@ impl ItemTable {
         });
         let member = (class.members.len() - 1) as u32;
         self.size.members += 1;
-        self.size.classes += item.classes.len() - classes;
+        let is_new_class = item.classes.len() > classes;
+        self.size.classes += usize::from(is_new_class);
+        let has_events = is_new_class && key.form.is_some();
+        item.event_classes += u32::from(has_events);
+        let needs_positions = has_events && item.event_classes == 1;
+        let change = (is_new || grew || needs_positions).then(|| InterestUpdate {
+            interest: item.interest(slot),
+            is_new,
+        });
         (MemberSlot { slot, member }, change)
     }
 
@@ -227,6 +231,9 @@ impl ItemTable {
         }
         self.size.classes -= 1;
         item.classes.remove(index);
+        let had_events = item.event_classes > 0;
+        item.event_classes -= u32::from(key.form.is_some());
+        let ends_positions = had_events && item.event_classes == 0;
         self.rows.stored -= item.remove_unneeded() as u64;
         if item.classes.is_empty() {
             let item = self.items.remove(slot);
@@ -242,7 +249,7 @@ impl ItemTable {
         }
         // An unused field could still cause extraction of the item's records to fail.
         let is_narrower = item.classes.narrow(&mut item.fields, key.schema.wanted());
-        if is_narrower || item.retention() != retained_before {
+        if is_narrower || ends_positions || item.retention() != retained_before {
             let interest = item.interest(removed.slot);
             removal.change = Some((item.name.clone(), InterestChange::Subscribe(interest)));
         }
@@ -297,6 +304,7 @@ mod tests {
             fields,
             rows: None,
             history: None,
+            positions: false,
         }
     }
 

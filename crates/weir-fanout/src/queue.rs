@@ -19,6 +19,8 @@ const ENTRY_BYTES: usize = 64;
 pub(crate) enum QueuedUpdate {
     /// Update of the snapshot; exempt from the frequency limit and never dropped.
     Snapshot(Arc<FrozenValues>),
+    /// Update that the client has missed; exempt from the frequency limit and never dropped.
+    Missed(Arc<FrozenValues>),
     Update(Arc<FrozenValues>),
     Row {
         key: Arc<str>,
@@ -116,6 +118,22 @@ impl UpdateQueue {
 
     pub(crate) fn push_snapshot(&mut self, values: Arc<FrozenValues>) {
         self.entries.push_back(QueuedUpdate::Snapshot(values));
+    }
+
+    /// Appends an update that the client has missed.
+    pub(crate) fn push_missed(&mut self, values: Arc<FrozenValues>) {
+        self.entries.push_back(QueuedUpdate::Missed(values));
+    }
+
+    /// Returns `true` if the last entry has these values.
+    pub(crate) fn ends_with(&self, newest: &Arc<FrozenValues>) -> bool {
+        let last = self.entries.back();
+        matches!(last, Some(QueuedUpdate::Missed(values)) if Arc::ptr_eq(values, newest))
+    }
+
+    /// Returns `true` if at most one entry is queued.
+    pub(crate) fn has_last_only(&self) -> bool {
+        self.entries.len() - self.removed <= 1
     }
 
     /// Allows `updates_max` further snapshot updates at the front.

@@ -82,7 +82,8 @@ impl FieldSchema {
         }
     }
 
-    pub(crate) fn wanted(&self) -> &FieldSet {
+    /// Returns the indexes of all fields.
+    pub fn wanted(&self) -> &FieldSet {
         &self.wanted
     }
 

@@ -45,6 +45,7 @@ use weir_access::audit::AuditLog;
 use weir_ingest::Cluster;
 use weir_ingest::Ingest;
 use weir_ingest::KafkaConnection;
+use weir_ingest::ReadBackLimits;
 
 /// Capacity of a shard's inbox in events. At 16 bytes and a shared record per event the inbox is
 /// small. When it is full, ingest waits and the records stay in Kafka.
@@ -457,12 +458,17 @@ fn shard_context(
         .map(|one| one.name.as_str())
         .collect();
     let auth = access.map(|access| Arc::new(Authenticator::new(access, &names)));
+    let read_back = ReadBackLimits {
+        records: config.limits.missed_records as u64,
+        records_per_second: config.limits.missed_records_per_second as u32,
+    };
     let connect = |((connection, cluster), registry): ((ConnectionConfig, Cluster), _)| {
         let diffs = config.diffs.of(&connection.name);
         let of_rules = auth
             .as_ref()
             .map(|auth| auth.record_selections(&connection.name));
-        let connection = KafkaConnection::new(connection, cluster, registry, diffs);
+        let mut connection = KafkaConnection::new(connection, cluster, registry, diffs);
+        connection.read_back.limits = read_back;
         Arc::new(connection.select_records(of_rules.unwrap_or_default()))
     };
     let connections = std::mem::take(&mut config.connections).into_iter();

@@ -43,6 +43,14 @@ pub struct GatewayLimits {
     /// Milliseconds for which they are stored, default 20,000.
     #[serde(deserialize_with = "bounded::<0, 600_000, _, _>")]
     pub recovery_ms: u64,
+    /// Records that are read again from Kafka for a client without an SDK that connects again,
+    /// default 10,000, counted as offsets; 0: none. If more were written, it gets a snapshot.
+    #[serde(deserialize_with = "bounded::<0, 1_000_000, _, _>")]
+    pub missed_records: usize,
+    /// Records per second that each Kafka connection reads and sends again, for all its clients
+    /// together, default 50,000.
+    #[serde(deserialize_with = "bounded::<1, 10_000_000, _, _>")]
+    pub missed_records_per_second: usize,
     /// Milliseconds that a session waits for `bind_session` after `LOOP`, default 10,000.
     #[serde(deserialize_with = "bounded::<0, 600_000, _, _>")]
     pub unbound_timeout_ms: u64,
@@ -119,6 +127,8 @@ impl Default for GatewayLimits {
             queue_bytes: 1024 * 1024,
             recovery_bytes: 128 * 1024,
             recovery_ms: 20_000,
+            missed_records: 10_000,
+            missed_records_per_second: 50_000,
             unbound_timeout_ms: 10_000,
             command_rows: 10_000,
             distinct_snapshot: 10,

@@ -25,7 +25,7 @@ use crate::messages::Messages;
 use crate::shard::WriterCounters;
 use crate::tls::TlsFiles;
 use weir_access::audit::AuditLog;
-use weir_ingest::KafkaConnection;
+use weir_ingest::{KafkaConnection, ResetReason};
 
 pub(crate) use self::scrape::{MetricSources, registry};
 
@@ -50,7 +50,17 @@ pub(crate) struct ShardCounters {
     pub(crate) sessions_expired: u64,
     pub(crate) recoveries: u64,
     pub(crate) recoveries_refused: u64,
+    pub(crate) event_recoveries: u64,
+    pub(crate) missed_updates: u64,
+    /// By the number of the [`ResetReason`].
+    pub(crate) resets: [u64; ResetReason::ALL.len()],
     pub(crate) io: IoCounters,
+}
+
+impl ShardCounters {
+    fn reset(&self, reason: ResetReason) -> u64 {
+        self.resets[reason as usize]
+    }
 }
 
 struct MetricSpec<T> {
@@ -124,6 +134,24 @@ const SHARD_METRICS: &[MetricSpec<ShardCounters>] = metrics! {
     Counter weir_gateway_recoveries |c| c.recoveries, "Sessions recovered after a lost connection.";
     Counter weir_gateway_recoveries_failed |c| c.recoveries_refused,
         "Recoveries that failed because the missing notifications were no longer stored.";
+    Counter weir_gateway_event_recoveries |c| c.event_recoveries,
+        "Subscriptions of clients without an SDK that continued after the last event.";
+    Counter weir_gateway_missed_updates |c| c.missed_updates,
+        "Updates sent again to such subscriptions.";
+    Counter weir_gateway_event_resets_invalid_ids |c| c.reset(ResetReason::InvalidId),
+        "Such subscriptions that got a snapshot because the text was no id.";
+    Counter weir_gateway_event_resets_other_partitions |c| c.reset(ResetReason::OtherPartitions),
+        "Such subscriptions that got a snapshot because the id was of other partitions.";
+    Counter weir_gateway_event_resets_too_many_records |c| c.reset(ResetReason::TooManyRecords),
+        "Such subscriptions that got a snapshot because too many records were missed.";
+    Counter weir_gateway_event_resets_deleted_records |c| c.reset(ResetReason::DeletedRecords),
+        "Such subscriptions that got a snapshot because missed records were deleted.";
+    Counter weir_gateway_event_resets_unknown_records |c| c.reset(ResetReason::UnknownRecords),
+        "Such subscriptions that got a snapshot because the id was of records that do not exist.";
+    Counter weir_gateway_event_resets_busy |c| c.reset(ResetReason::Busy),
+        "Such subscriptions that got a snapshot because too many clients waited.";
+    Counter weir_gateway_event_resets_unavailable |c| c.reset(ResetReason::Unavailable),
+        "Such subscriptions that got a snapshot because the brokers did not respond in time.";
     Gauge weir_gateway_recovery_bytes |c| c.writer.journal_bytes,
         "Bytes of data notifications stored for recovery.";
     Counter weir_gateway_diffs_json_patch |c| c.delivery.diffs.json_patch,
@@ -186,6 +214,10 @@ const CONNECTION_METRICS: &[MetricSpec<KafkaConnection>] = metrics! {
         "Subscriptions to items within 60 s after reading resumed from stored offsets.";
     Counter weir_gateway_late_records |c| c.total(|w| &w.late_records),
         "Records of their items that were read before these subscriptions.";
+    Counter weir_gateway_missed_records_read |c| load(&c.read_back.records),
+        "Records read again for clients without an SDK, once for all of them.";
+    Counter weir_gateway_missed_record_reads |c| load(&c.read_back.reads),
+        "Ranges of partitions that were read again.";
     Counter weir_gateway_updates_posted |c| c.total(|w| &w.updates), "Updates posted to shards.";
     Counter weir_gateway_shard_inbox_full_waits |c| c.total(|w| &w.shard_waits),
         "Waits of 100 ms for a shard with a full inbox.";

@@ -12,6 +12,8 @@ use weir_tlcp::diff::DiffOptions;
 use crate::cluster::Cluster;
 use crate::counters::{SchemaCounters, UNKNOWN, WorkerCounters};
 use crate::interest_inbox::InterestInbox;
+use crate::read_back_queue::ReadBackQueue;
+use crate::read_positions::ReadPositions;
 use crate::schemas::ConnectionRegistry;
 use crate::topic_rates::TopicReading;
 use weir_net::lock;
@@ -37,6 +39,10 @@ pub struct KafkaConnection {
     pub state: ConnectionState,
     /// Counters of the schema registry.
     pub schemas: SchemaCounters,
+    /// Positions of the reading thread, for the ids of events.
+    pub positions: ReadPositions,
+    /// Requests to read records again, for clients that have missed them.
+    pub read_back: ReadBackQueue,
     /// Expressions of item rules by whose values records are distinguished.
     pub record_selections: Vec<RecordSelection>,
 }
@@ -77,6 +83,8 @@ impl KafkaConnection {
                 ..ConnectionState::default()
             },
             schemas: SchemaCounters::default(),
+            positions: ReadPositions::default(),
+            read_back: ReadBackQueue::default(),
             record_selections: Vec::new(),
         }
     }

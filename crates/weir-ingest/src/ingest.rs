@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
@@ -19,6 +20,8 @@ use crate::connection::KafkaConnection;
 use crate::counters::UNKNOWN;
 use crate::item_event::ItemEvent;
 use crate::item_records::StoreConfig;
+use crate::position_reports::PositionReporter;
+use crate::read_back::ReadBackThread;
 use crate::refusal_log::RefusalLog;
 use crate::resume::{ReadRelease, ResumeGate};
 use crate::schema_wait::SchemaWaits;
@@ -65,7 +68,7 @@ pub struct Ingest<E> {
     pub resume_delay: Duration,
 }
 
-impl<E: From<ItemEvent> + Send> Ingest<E> {
+impl<E: From<ItemEvent> + Send + 'static> Ingest<E> {
     /// Runs until the stop flag is set or the client library fails. `posted` is dropped after the
     /// last update was posted.
     pub fn run(self, posted: Sender<()>) {
@@ -100,6 +103,8 @@ impl<E: From<ItemEvent> + Send> Ingest<E> {
             schemas: SchemaWaits::start(&self.connection)?,
             refusals: RefusalLog::default(),
             topics: TopicRates::new(),
+            positions: PositionReporter::new(Instant::now()),
+            read_back: None,
         };
         self.log_reader();
         let mut source = KafkaIngest::start(&config)?;
@@ -190,6 +195,9 @@ struct IngestProgress {
     schemas: Option<SchemaWaits>,
     refusals: RefusalLog,
     topics: TopicRates,
+    positions: PositionReporter,
+    /// The thread that reads records again, after its first request.
+    read_back: Option<JoinHandle<()>>,
 }
 
 struct PollState<'s, 'a, E> {
@@ -200,7 +208,7 @@ struct PollState<'s, 'a, E> {
     checkpoint: Option<(Offsets, InFlightBatches)>,
 }
 
-impl<'a, E: From<ItemEvent> + Send> PollState<'_, 'a, E> {
+impl<'a, E: From<ItemEvent> + Send + 'static> PollState<'_, 'a, E> {
     fn run(mut self, reader: &mut KafkaReader<'a>) -> Result<bool, SourceError> {
         let connection = &self.ingest.connection;
         let poll_records = connection.cluster.poll_records;
@@ -210,6 +218,7 @@ impl<'a, E: From<ItemEvent> + Send> PollState<'_, 'a, E> {
             if reader.needs_renewal() {
                 return Ok(true);
             }
+            let requested = connection.positions.requested();
             if self.progress.paused && connection.subscribed_items.is_none() {
                 reader.run_callbacks()?;
                 // Without records, this only removes withdrawn items.
@@ -219,6 +228,8 @@ impl<'a, E: From<ItemEvent> + Send> PollState<'_, 'a, E> {
                 self.poll_once(reader, &mut batch)?;
             }
             self.commit(reader)?;
+            self.report_positions(reader, requested);
+            self.start_read_back()?;
             if self.progress.looked_at.elapsed() >= STATUS_PERIOD {
                 self.progress.looked_at = Instant::now();
                 report(connection, reader, self.progress);
@@ -281,6 +292,40 @@ impl<'a, E: From<ItemEvent> + Send> PollState<'_, 'a, E> {
             None => {}
         }
         self.progress.paused = false;
+        Ok(())
+    }
+
+    /// Posts the positions that shards have requested.
+    fn report_positions(&mut self, reader: &KafkaReader<'a>, requested: u64) {
+        let (ingest, mappers) = (self.ingest, &self.mappers);
+        let of = (&*ingest.connection, ingest.number);
+        let in_flight = || mappers.pending();
+        let report = (self.progress.positions).report(of, reader, requested, in_flight);
+        if let Some(report) = report.map(Arc::new) {
+            let senders = ShardSenders::new(ingest.shards.clone(), Arc::clone(&ingest.stop));
+            let counters = &ingest.connection.workers[0].counters;
+            for shard in 0..ingest.shards.len() {
+                let event = ItemEvent::Positions(Arc::clone(&report));
+                senders.send(shard as u16, event, counters);
+            }
+        }
+    }
+
+    /// Starts the thread that reads records again, with the first request.
+    fn start_read_back(&mut self) -> Result<(), SourceError> {
+        let ingest = self.ingest;
+        if self.progress.read_back.is_some() || !ingest.connection.read_back.is_waiting() {
+            return Ok(());
+        }
+        let senders = ShardSenders::new(ingest.shards.clone(), Arc::clone(&ingest.stop));
+        let connection = Arc::clone(&ingest.connection);
+        let reader = ReadBackThread::new(connection, senders, Arc::clone(&ingest.stop));
+        let thread = std::thread::Builder::new().name("read-back".to_owned());
+        let thread = thread.spawn(move || reader.run());
+        let thread = thread.map_err(|error| SourceError::Thread {
+            reason: error.to_string(),
+        })?;
+        self.progress.read_back = Some(thread);
         Ok(())
     }
 

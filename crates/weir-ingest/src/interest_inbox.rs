@@ -97,6 +97,7 @@ mod tests {
             fields: FieldSet::all(1),
             rows: None,
             history: None,
+            positions: false,
         };
         Interest {
             name: name.into(),

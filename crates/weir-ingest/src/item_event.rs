@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use weir_fanout::{HistoryBackfill, ItemKey, RowBackfill};
+use weir_fanout::{HistoryBackfill, ItemKey, PositionReport, RecordPosition, RowBackfill};
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::otlp::ActiveTrace;
+
+use crate::missed::ReadBackResult;
 
 /// Event of an item, posted to the shards that are interested in it.
 #[derive(Debug)]
@@ -22,6 +24,12 @@ pub enum ItemEvent {
     },
     /// New values of a record that is traced.
     Traced(Box<TracedUpdate>),
+    /// New values of a record whose position subscribers need.
+    Positioned(Box<PositionedUpdate>),
+    /// Positions of the reading thread.
+    Positions(Arc<PositionReport>),
+    /// Records that were read back for a subscriber.
+    ReadBack(Box<ReadBackResult>),
     /// Current values of an item in which the shard has a new interest, or an interest in more
     /// fields.
     Backfill {
@@ -43,6 +51,17 @@ pub enum ItemEvent {
         /// Index of the connection in the configuration.
         connection: u16,
     },
+}
+
+/// An update with the position of its record.
+#[derive(Debug)]
+pub struct PositionedUpdate {
+    /// Index of the connection in the configuration.
+    pub connection: u16,
+    /// Position of the record.
+    pub position: RecordPosition,
+    /// The update, which may be traced.
+    pub update: ItemEvent,
 }
 
 /// An update with the trace of its record.

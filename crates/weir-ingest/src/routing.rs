@@ -258,6 +258,7 @@ mod tests {
                 fields: fields.iter().copied().collect(),
                 rows: None,
                 history: None,
+                positions: false,
             }),
         }
     }

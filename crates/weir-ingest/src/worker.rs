@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use weir_fanout::{Interest, ItemInterest};
+use weir_fanout::{Interest, ItemInterest, PartitionLayout};
 use weir_kafka::{LentRecord, Record};
 use weir_mapping::{
     ErrorStrategy, ExtractionError, FieldSet, FieldValues, FrozenValues, ItemNames, RecordView,
@@ -19,7 +19,7 @@ use weir_net::otlp::unix_ns;
 use crate::class_name::{ClassName, single_names};
 use crate::connection::KafkaConnection;
 use crate::counters::{WorkerCounters, add};
-use crate::item_event::{ItemEvent, TracedUpdate};
+use crate::item_event::{ItemEvent, PositionedUpdate, TracedUpdate};
 use crate::item_records::StoreConfig;
 use crate::last_values::LastValueStore;
 use crate::late::PassedRecords;
@@ -54,6 +54,9 @@ pub(crate) struct Mapper<E> {
     /// Present if item rules distinguish records of an item.
     classes: Option<RecordClasses>,
     skips: Skips,
+    /// The partitions of the connection, for subscribers that need positions.
+    layout: Option<Arc<PartitionLayout>>,
+    layout_generation: u32,
     /// Present if records are traced.
     traces: Option<RecordTraces>,
     /// Time of the current batch.
@@ -91,6 +94,8 @@ impl<E: From<ItemEvent>> Mapper<E> {
             last: (store.bytes > 0).then(new),
             passed: None,
             skips: Skips::new(now),
+            layout: None,
+            layout_generation: 0,
             traces: None,
             now,
         }
@@ -114,6 +119,7 @@ impl<E: From<ItemEvent>> Mapper<E> {
         self.expire_snapshots();
         self.skips.sum_up(&self.connection.config.name, now);
         self.update_late_window(now);
+        self.update_layout();
         let connection = Arc::clone(&self.connection);
         connection.workers[self.index].interests.take(|interest| {
             if interest.wanted().is_none() {
@@ -145,6 +151,14 @@ impl<E: From<ItemEvent>> Mapper<E> {
             ] {
                 counter.store(value, Ordering::Relaxed);
             }
+        }
+    }
+
+    fn update_layout(&mut self) {
+        let generation = self.connection.positions.generation();
+        if generation != self.layout_generation {
+            self.layout_generation = generation;
+            self.layout = self.connection.positions.layout();
         }
     }
 
@@ -352,8 +366,27 @@ impl<E: From<ItemEvent>> Mapper<E> {
                     posted_ns: unix_ns(),
                 })),
             };
+            let event = match target.interest.positions {
+                true => self.with_position(event, record),
+                false => event,
+            };
             add(&counters.updates, 1);
             self.senders.send(target.shard, event, counters);
+        }
+    }
+
+    /// Adds the position of a record to its update, if the partitions are known.
+    fn with_position(&self, update: ItemEvent, record: &RecordView<'_>) -> ItemEvent {
+        let layout = self.layout.as_ref();
+        let position =
+            layout.and_then(|one| one.place(record.topic, record.partition, record.offset));
+        match position {
+            None => update,
+            Some(position) => ItemEvent::Positioned(Box::new(PositionedUpdate {
+                connection: self.number,
+                position,
+                update,
+            })),
         }
     }
 
@@ -407,7 +440,7 @@ fn stored_names<'a>(
 }
 
 /// Returns the routes of a record: of its items, and of its classes.
-fn routes<'a>(
+pub(crate) fn routes<'a>(
     table: &'a RoutingTable,
     names: &ItemNames,
     classes: Option<&RecordClasses>,
@@ -442,7 +475,7 @@ fn ended_snapshots(
 }
 
 /// Returns the union of the fields of all routes; `None` without routes.
-fn wanted(routes: &[&Route]) -> Option<Arc<FieldSet>> {
+pub(crate) fn wanted(routes: &[&Route]) -> Option<Arc<FieldSet>> {
     let (first, others) = routes.split_first()?;
     if others.is_empty() {
         return Some(Arc::clone(&first.fields));

@@ -1,7 +1,7 @@
 //! Kafka clients. `ingest` reads topics with librdkafka or with Weir's own client, `produce` wraps
-//! librdkafka, `admin` manages topics, `peek` and `look_back` read single records, `lean` runs
-//! thousands of consumers in one thread, `fetch` has the states of a reader without I/O. Bytes are
-//! encoded and decoded by `weir-wire`.
+//! librdkafka, `admin` manages topics, `peek` and `look_back` read single records, `ranges` reads
+//! parts of partitions again, `lean` runs thousands of consumers in one thread, `fetch` has the
+//! states of a reader without I/O. Bytes are encoded and decoded by `weir-wire`.
 //!
 //! This crate handles records, partitions and offsets, but no items, filters or scenarios.
 
@@ -20,6 +20,7 @@ pub mod look_back;
 pub mod peek;
 pub mod produce;
 mod properties;
+pub mod ranges;
 mod record;
 mod refusals;
 pub mod registry;
@@ -32,7 +33,7 @@ pub use connect_error::ConnectError;
 pub use ingest::{
     IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope,
     ReaderChoice, ReaderKind, SelectedReader, SourceError, SourceStatus, StartFrom, TopicPattern,
-    TopicStatus,
+    TopicPositions, TopicStatus,
 };
 pub use produce::{
     Acks, DeliveryError, DeliveryReport, Producer, ProducerConfig, ProducerError, SendError,

@@ -208,10 +208,7 @@ impl<'a> TopicReader<'a> {
             // As in the gateway.
             .set("isolation.level", "read_uncommitted");
         properties::apply(&mut client_config, kafka, &OWNED)?;
-        let context = PeekContext {
-            refusals: Refusals::new(kafka),
-            security: Arc::clone(&kafka.security),
-        };
+        let context = PeekContext::new(kafka);
         Ok(Self {
             consumer: BaseConsumer::from_config_and_context(&client_config, context)?,
             topic,
@@ -369,6 +366,15 @@ impl<'a> TopicReader<'a> {
 pub(crate) struct PeekContext {
     refusals: Refusals,
     security: Arc<Security>,
+}
+
+impl PeekContext {
+    pub(crate) fn new(kafka: &KafkaSettings) -> Self {
+        Self {
+            refusals: Refusals::new(kafka),
+            security: Arc::clone(&kafka.security),
+        }
+    }
 }
 
 impl ClientContext for PeekContext {

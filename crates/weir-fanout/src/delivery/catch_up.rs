@@ -43,10 +43,11 @@ impl Delivery {
         };
         let now_ms = output.now_ms();
         let next_ms = loop {
+            let is_last = waiting.has_one();
             let sent = waiting.send_first(now_ms, |lagging| {
                 let session = sessions.get_mut(key);
-                let progress =
-                    session.and_then(|session| self.send_item(output, session, items, lagging));
+                let progress = session
+                    .and_then(|session| self.send_item(output, session, items, lagging, is_last));
                 match progress.unwrap_or(Progress::All) {
                     Progress::All => Ok(None),
                     Progress::Until(at_ms) => Ok(Some(at_ms.max(now_ms + 1))),
@@ -61,6 +62,7 @@ impl Delivery {
                 Some(Err(at_ms)) => break at_ms,
             }
         };
+        self.encoder.set_id(None);
         self.backlog.put_back(key, waiting);
         if next_ms < NEVER {
             self.wake_at(key, next_ms);
@@ -84,13 +86,15 @@ impl Delivery {
         self.arm_timer(output);
     }
 
-    /// Sends the queued updates of one item. Returns `None` if there is no such subscription.
+    /// Sends the queued updates of one item. With its last one, the client has reached the current
+    /// position if `is_last` is `true`. Returns `None` if there is no such subscription.
     fn send_item<O: Output>(
         &mut self,
         output: &mut O,
         session: &mut O::Session,
         items: &mut ItemTable,
         lagging: &mut LaggingItem,
+        is_last: bool,
     ) -> Option<Progress> {
         let (sub_id, position) = lagging.at;
         let subscribed = session.subscription(sub_id)?;
@@ -106,13 +110,23 @@ impl Delivery {
             diffs: diffs.as_ref(),
             form: subscribed.form,
         };
+        let conflates = key.delivery.conflates_to_latest();
         let newest = match lagging.queue {
             None => item.snapshot(&schema).map(Arc::clone),
+            Some(_) if conflates => item.snapshot(&schema).map(Arc::clone),
             Some(_) => item.last(key.delivery.payload_source()).map(Arc::clone),
         };
         let (table, class) = item.table_and_class_mut(key);
         let class = class?;
         let mut sent_incomplete_rows = false;
+        // With a queue and later values that are not in it, the queue does not reach the position.
+        let ends_with_newest = match (&lagging.queue, &newest) {
+            (Some(queue), Some(newest)) if conflates => queue.ends_with(newest),
+            (queue, _) => queue.is_none() || !conflates,
+        };
+        let id = (is_last && ends_with_newest && key.form.is_some())
+            .then(|| self.positions.id(subscribed.connection));
+        self.encoder.set_id(id.flatten());
         let mut catch_up = CatchUp {
             delivery: self,
             output,
@@ -120,10 +134,17 @@ impl Delivery {
             class,
             seen: &mut lagging.seen,
         };
-        let progress = match &mut lagging.queue {
+        let mut progress = match &mut lagging.queue {
             None => catch_up.send_latest(newest.as_ref()),
             Some(queue) => catch_up.send_queue(queue, table, &mut sent_incomplete_rows),
         };
+        if conflates && progress == Progress::All && lagging.queue.take().is_some() {
+            // Later updates were not queued. The client reaches the position with the next event.
+            if let Some(newest) = &newest {
+                catch_up.delivery.encoder.omit_id(true);
+                progress = catch_up.send_latest(Some(newest));
+            }
+        }
         let is_up_to_date = match (&lagging.seen, &newest) {
             (Some(seen), Some(newest)) => Arc::ptr_eq(seen, newest),
             _ => false,
@@ -169,7 +190,32 @@ impl<O: Output> CatchUp<'_, O> {
             return wait;
         }
         let encoder = &mut self.delivery.encoder;
-        match encoder.update::<O::Frame>(self.class, self.seen.as_ref(), values, in_snapshot) {
+        let seen = self.seen.as_ref();
+        let frame = encoder.update(self.class, seen, values, in_snapshot);
+        self.send_frame(frame, values, scope)
+    }
+
+    /// Sends an update that the client has missed, unless it changes nothing.
+    fn send_missed(&mut self, values: &Arc<FrozenValues>) -> Progress {
+        if let Some(wait) = self.delay(FrequencyScope::Free) {
+            return wait;
+        }
+        let encoder = &mut self.delivery.encoder;
+        let frame = match self.seen.as_ref() {
+            None => Some(encoder.resumed(self.class, values)),
+            seen => encoder.update(self.class, seen, values, false),
+        };
+        self.send_frame(frame, values, FrequencyScope::Free)
+    }
+
+    /// Sends the frame of an update; `None` changes nothing.
+    fn send_frame(
+        &mut self,
+        frame: Option<O::Frame>,
+        values: &Arc<FrozenValues>,
+        scope: FrequencyScope<'_>,
+    ) -> Progress {
+        match frame {
             None => self.delivery.counters.conflated += 1,
             Some(frame) if frame.bytes() > self.session.line_max() as usize => {
                 let progress = self.send_notice(ItemNotice::Lost(1));
@@ -221,6 +267,7 @@ impl<O: Output> CatchUp<'_, O> {
         sent_incomplete_rows: &mut bool,
     ) -> Progress {
         while let Some(index) = queue.next(self.output.now_ms()) {
+            self.delivery.encoder.omit_id(!queue.has_last_only());
             match self.send_entry(queue.get(index), table) {
                 Progress::All => {
                     let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
@@ -257,6 +304,7 @@ impl<O: Output> CatchUp<'_, O> {
             Some(QueuedUpdate::Snapshot(values)) => {
                 self.send_values(values, FrequencyScope::Free, true)
             }
+            Some(QueuedUpdate::Missed(values)) => self.send_missed(values),
             Some(QueuedUpdate::Update(values)) => {
                 self.send_values(values, FrequencyScope::Item, false)
             }

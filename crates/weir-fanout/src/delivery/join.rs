@@ -11,7 +11,7 @@ use crate::delivery_mode::PayloadSource;
 use crate::item::{Item, ItemName};
 use crate::item_history::Retention;
 use crate::item_table::{InterestUpdate, ItemTable};
-use crate::keys::SessionKey;
+use crate::keys::{MemberSlot, SessionKey};
 use crate::limits::SessionLimits;
 use crate::output::Subscriber;
 use crate::queue::UpdateQueue;
@@ -30,6 +30,9 @@ pub struct NewSubscriber<'a> {
     pub retention: Retention,
     /// Snapshot that the client requested.
     pub snapshot: Snapshot,
+    /// `true` if the client continues after a lost connection: it receives nothing before
+    /// [`Delivery::send_missed`] or [`Delivery::restart`].
+    pub is_held: bool,
 }
 
 impl Delivery {
@@ -52,24 +55,44 @@ impl Delivery {
         let frequency_limit = subscribed.frequency_limit.as_ref();
         let has_frequency_limit = frequency_limit.is_some_and(|limit| limit.frequency.is_some());
         if let Some(item) = items.at_mut(member_slot.slot) {
-            let plan = match subscriber.snapshot {
-                Snapshot::No => None,
-                asked => Some(SnapshotPlan::of(session, item, class, asked)),
-            };
             let members = item.class_mut(class).map(|found| &mut found.members);
             let index = member_slot.member as usize;
             if let Some(member) = members.and_then(|all| all.get_mut(index)) {
                 member.has_frequency_limit = has_frequency_limit;
-                if let Some(plan) = plan {
-                    member.awaits_snapshot = plan.awaits;
-                    if let Some(lagging) = plan.lagging {
-                        member.state = MemberState::Lagging;
-                        self.backlog.push(key, lagging, plan.due_ms);
-                    }
+                if subscriber.is_held {
+                    member.state = MemberState::Lagging;
+                    self.hold(key, (class.sub_id, class.position));
                 }
             }
         }
+        if !subscriber.is_held {
+            let member = (key, member_slot);
+            self.begin_snapshot(session, items, member, class, subscriber.snapshot);
+        }
         change
+    }
+
+    /// Queues the snapshot of a member that has received nothing yet.
+    pub(super) fn begin_snapshot(
+        &mut self,
+        session: &impl Subscriber,
+        items: &mut ItemTable,
+        (key, slot): (SessionKey, MemberSlot),
+        class: ClassKey<'_>,
+        snapshot: Snapshot,
+    ) {
+        let Some(item) = items.at_mut(slot.slot).filter(|_| snapshot != Snapshot::No) else {
+            return;
+        };
+        let plan = SnapshotPlan::of(session, item, class, snapshot);
+        let members = item.class_mut(class).map(|found| &mut found.members);
+        if let Some(member) = members.and_then(|all| all.get_mut(slot.member as usize)) {
+            member.awaits_snapshot = plan.awaits;
+            if let Some(lagging) = plan.lagging {
+                member.state = MemberState::Lagging;
+                self.backlog.push(key, lagging, plan.due_ms);
+            }
+        }
     }
 
     /// Changes the frequency limit of a subscription of a session; `None` is no limit.

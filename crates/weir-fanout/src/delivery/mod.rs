@@ -8,6 +8,7 @@ mod backfill;
 mod catch_up;
 mod clear;
 mod join;
+mod missed;
 
 use std::sync::Arc;
 
@@ -27,8 +28,10 @@ use super::output::{Output, SendOutcome, SessionTable, SharedFrame, Subscriber};
 use super::queue::{OverflowCounts, UpdateQueue};
 use super::row_table::RowStep;
 use crate::interest::ItemKey;
+use crate::positions::PositionCuts;
 
 pub use self::join::NewSubscriber;
+pub use self::missed::MissedUpdate;
 
 /// Counters of updates, for the subscribers of a shard.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,6 +61,7 @@ pub struct Delivery {
     timers: SessionTimers,
     encoder: LineEncoder,
     counters: DeliveryCounters,
+    positions: PositionCuts,
 }
 
 impl Delivery {
@@ -69,6 +73,7 @@ impl Delivery {
             timers: SessionTimers::default(),
             encoder: LineEncoder::new(diff_bytes_per_second),
             counters: DeliveryCounters::default(),
+            positions: PositionCuts::default(),
         }
     }
 
@@ -155,6 +160,7 @@ impl Delivery {
         let changes = before.is_none_or(|before| class.schema.differs(before, emission.values));
         let now_ms = output.now_ms();
         let mut forms = EncodedForms::<O::Frame>::new(class, emission);
+        let has_id = class.events.is_some() && self.encoder.has_id();
         let (second, first) = members.split_at_mut(start);
         for member in first.iter_mut().chain(second) {
             if !emission.is_live && !member.wants_backfill(class.delivery, changes) {
@@ -164,7 +170,9 @@ impl Delivery {
                 self.queue_update(sessions, class, member, emission, now_ms);
                 continue;
             }
-            let Some(frame) = forms.get(member.state, &mut self.encoder) else {
+            // With older updates in the backlog, the client has not reached this position.
+            let has_id = has_id && !self.backlog.has(member.session);
+            let Some(frame) = forms.get(member.state, has_id, &mut self.encoder) else {
                 self.counters.unchanged += 1;
                 continue;
             };

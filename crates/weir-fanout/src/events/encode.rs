@@ -19,6 +19,10 @@ pub enum EventForm {
 pub enum EventNotice<'a> {
     /// Event that is sent when nothing else was for some time.
     Heartbeat,
+    /// The id of the position that the client has reached, without an event.
+    Position(&'a str),
+    /// Missed records of this item cannot be sent, for this reason.
+    Reset(&'a str, &'a str),
     /// The client is logged in.
     Open,
     /// Records of this item follow.
@@ -34,7 +38,8 @@ pub enum EventNotice<'a> {
 impl EventNotice<'_> {
     fn name(self) -> &'static str {
         match self {
-            Self::Heartbeat => "heartbeat",
+            Self::Heartbeat | Self::Position(_) => "heartbeat",
+            Self::Reset(..) => "reset",
             Self::Open => "open",
             Self::Subscribed(_) => "subscribed",
             Self::Unsubscribed(_) => "unsubscribed",
@@ -79,11 +84,11 @@ impl EventEncoder {
         }
     }
 
-    /// Appends an event with the values of all fields.
+    /// Appends an event with the values of all fields, and an id unless that is empty.
     pub(crate) fn push_values<'a>(
         &self,
         out: &mut Vec<u8>,
-        event: ValuesEvent,
+        (event, id): (ValuesEvent, &str),
         values: impl Iterator<Item = Option<&'a str>>,
     ) {
         let name = match event {
@@ -104,7 +109,7 @@ impl EventEncoder {
             }
         }
         out.push(b'}');
-        self.form.end(out);
+        self.form.end_with(out, id);
     }
 
     /// Appends an event of the item without values.
@@ -144,18 +149,34 @@ impl EventForm {
     }
 
     fn end(self, out: &mut Vec<u8>) {
-        let end: &[u8] = match self {
-            Self::ServerSent => b"}\n\n",
-            Self::Json => b"}",
+        self.end_with(out, "");
+    }
+
+    /// Ends a document, with an id unless that is empty. An id needs no escapes.
+    fn end_with(self, out: &mut Vec<u8>, id: &str) {
+        let (before, end): (&[u8], &[u8]) = match (self, id) {
+            (Self::ServerSent, "") => (b"}", b"\n\n"),
+            (Self::ServerSent, _) => (b"}\nid: ", b"\n\n"),
+            (Self::Json, "") => (b"", b"}"),
+            (Self::Json, _) => (b",\"id\":\"", b"\"}"),
         };
+        out.extend_from_slice(before);
+        out.extend_from_slice(id.as_bytes());
         out.extend_from_slice(end);
     }
 }
 
 /// Appends an event without values.
 pub fn push_notice(out: &mut Vec<u8>, form: EventForm, notice: EventNotice<'_>) {
-    if (notice, form) == (EventNotice::Heartbeat, EventForm::ServerSent) {
-        return out.extend_from_slice(b":\n\n");
+    match (notice, form) {
+        (EventNotice::Heartbeat, EventForm::ServerSent) => {
+            return out.extend_from_slice(b":\n\n");
+        }
+        (EventNotice::Position(id), EventForm::ServerSent) => {
+            // Without data, this sets the last id and is no event.
+            return out.extend_from_slice(format!("id: {id}\n\n").as_bytes());
+        }
+        _ => {}
     }
     form.begin(out, notice.name());
     let mut separator: &[u8] = match form {
@@ -173,6 +194,11 @@ pub fn push_notice(out: &mut Vec<u8>, form: EventForm, notice: EventNotice<'_>) 
     };
     match notice {
         EventNotice::Heartbeat | EventNotice::Open => {}
+        EventNotice::Position(id) => member(out, "id", NoticeValue::Text(id)),
+        EventNotice::Reset(item, reason) => {
+            member(out, "item", NoticeValue::Text(item));
+            member(out, "reason", NoticeValue::Text(reason));
+        }
         EventNotice::Subscribed(item) | EventNotice::Unsubscribed(item) => {
             member(out, "item", NoticeValue::Text(item));
         }
@@ -240,22 +266,32 @@ mod tests {
         EventEncoder::new(form, item, &FieldSchema::named(&fields.join(" ")))
     }
 
-    fn update(form: EventForm) -> String {
+    fn update(form: EventForm, id: &str) -> String {
         let values = [Some("1.5"), None].into_iter();
         let encoder = encoder(form, "o-1", &["price", "note"]);
-        text(|out| encoder.push_values(out, ValuesEvent::Update, values))
+        text(|out| encoder.push_values(out, (ValuesEvent::Update, id), values))
     }
 
     #[test]
     fn update_in_both_forms() {
         assert_eq!(
-            update(EventForm::ServerSent),
+            update(EventForm::ServerSent, ""),
             "event: update\n\
              data: {\"item\":\"o-1\",\"values\":{\"price\":\"1.5\",\"note\":null}}\n\n"
         );
         assert_eq!(
-            update(EventForm::Json),
+            update(EventForm::Json, ""),
             r#"{"event":"update","item":"o-1","values":{"price":"1.5","note":null}}"#
+        );
+        assert_eq!(
+            update(EventForm::ServerSent, "AQx"),
+            "event: update\n\
+             data: {\"item\":\"o-1\",\"values\":{\"price\":\"1.5\",\"note\":null}}\n\
+             id: AQx\n\n"
+        );
+        assert_eq!(
+            update(EventForm::Json, "AQx"),
+            r#"{"event":"update","item":"o-1","values":{"price":"1.5","note":null},"id":"AQx"}"#
         );
     }
 
@@ -278,6 +314,9 @@ mod tests {
         assert_eq!(notice(sse, EventNotice::Heartbeat), ":\n\n");
         let heartbeat = r#"{"event":"heartbeat"}"#;
         assert_eq!(notice(json, EventNotice::Heartbeat), heartbeat);
+        assert_eq!(notice(sse, EventNotice::Position("AQ")), "id: AQ\n\n");
+        let position = r#"{"event":"heartbeat","id":"AQ"}"#;
+        assert_eq!(notice(json, EventNotice::Position("AQ")), position);
         let end = EventNotice::End(-10, "\"x\"");
         let document = r#""code":-10,"message":"\"x\""}"#;
         assert_eq!(
@@ -291,6 +330,10 @@ mod tests {
             (
                 EventNotice::Unsubscribed("i"),
                 r#""unsubscribed","item":"i"}"#,
+            ),
+            (
+                EventNotice::Reset("i", "too_many"),
+                r#""reset","item":"i","reason":"too_many"}"#,
             ),
             (
                 EventNotice::Refused("i", 21, "no"),
@@ -307,7 +350,7 @@ mod tests {
             let read = |form| {
                 let encoder = encoder(form, &item, &["f"]);
                 let values = [Some(value.as_str())].into_iter();
-                text(|out| encoder.push_values(out, ValuesEvent::Snapshot, values))
+                text(|out| encoder.push_values(out, (ValuesEvent::Snapshot, ""), values))
             };
             let sent = read(EventForm::ServerSent);
             let data = sent.strip_prefix("event: snapshot\ndata: ").expect("the head");

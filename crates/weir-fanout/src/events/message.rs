@@ -53,6 +53,7 @@ enum Document {
         frequency: Option<f64>,
         snapshot: Option<bool>,
         adapter: Option<String>,
+        after: Option<String>,
     },
     Unsubscribe {
         items: Vec<String>,
@@ -86,6 +87,7 @@ pub fn parse_message(text: &str, limits: EventLimits) -> Result<ClientMessage, M
             frequency,
             snapshot,
             adapter,
+            after,
         } => {
             let mut request = EventRequest {
                 snapshot: snapshot.unwrap_or(true),
@@ -97,6 +99,9 @@ pub fn parse_message(text: &str, limits: EventLimits) -> Result<ClientMessage, M
             }
             if let Some(frequency) = frequency {
                 request.set_frequency(frequency)?;
+            }
+            if let Some(after) = after {
+                request.set_after(&after);
             }
             let password = password.map(Password::from);
             ClientMessage::Subscribe(ClientLogin { user, password }, request)
@@ -147,7 +152,8 @@ mod tests {
     #[test]
     fn messages_are_read() {
         let text = r#"{"type":"subscribe","items":["a","b","a"],"fields":["x"],"mode":"raw",
-            "frequency":2,"snapshot":false,"adapter":"Data","user":"u","password":"p"}"#;
+            "frequency":2,"snapshot":false,"adapter":"Data","user":"u","password":"p",
+            "after":"AQ"}"#;
         let request = EventRequest {
             items: vec!["a".to_owned(), "b".to_owned()],
             fields: vec!["x".to_owned()],
@@ -155,6 +161,7 @@ mod tests {
             mode: Some(Mode::Raw),
             max_frequency: Some(2.0),
             snapshot: false,
+            after: Some("AQ".to_owned()),
         };
         let login = ClientLogin {
             user: Some("u".to_owned()),

@@ -5,9 +5,12 @@
 
 mod encode;
 mod message;
+mod position;
 mod request;
 
 pub(crate) use self::encode::{EventEncoder, ValuesEvent};
 pub use self::encode::{EventForm, EventNotice, push_notice};
 pub use self::message::{ClientLogin, ClientMessage, MessageFault, parse_message};
+pub use self::position::{ID_BYTES_MAX, PARTITIONS_MAX, Position};
+pub(crate) use self::position::{check_of, push_id};
 pub use self::request::{EventLimits, EventRequest, RequestFault, parse_query};

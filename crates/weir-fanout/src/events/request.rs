@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use weir_tlcp::request::Mode;
 use weir_tlcp::text::percent_decode;
 
+use super::position::ID_BYTES_MAX;
+
 /// Limits of what one request may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventLimits {
@@ -31,6 +33,8 @@ pub struct EventRequest {
     pub max_frequency: Option<f64>,
     /// `false` if no snapshot is wanted.
     pub snapshot: bool,
+    /// Id of the last event that the client has received, as it was sent.
+    pub after: Option<String>,
 }
 
 /// Why a request is refused.
@@ -61,7 +65,10 @@ pub enum RequestFault {
     #[error("mode must be merge, distinct, raw or command")]
     Mode,
     /// There is no such parameter.
-    #[error("no such parameter; there are item, fields, mode, frequency, snapshot and adapter")]
+    #[error(
+        "no such parameter; there are item, fields, mode, frequency, snapshot, adapter and \
+         lastEventId"
+    )]
     Unknown,
     /// A parameter is there twice.
     #[error("{0} is there twice")]
@@ -103,6 +110,10 @@ pub fn parse_query(query: &str, limits: EventLimits) -> Result<EventRequest, Req
                 Given::once(&mut given.snapshot, "snapshot")?;
                 request.snapshot = value.parse().map_err(|_| RequestFault::Snapshot)?;
             }
+            "lastEventId" => {
+                Given::once(&mut given.after, "lastEventId")?;
+                request.set_after(&value);
+            }
             _ => return Err(RequestFault::Unknown),
         }
     }
@@ -120,6 +131,7 @@ struct Given {
     mode: bool,
     frequency: bool,
     snapshot: bool,
+    after: bool,
 }
 
 impl Given {
@@ -164,6 +176,14 @@ impl EventRequest {
         }
         self.max_frequency = Some(frequency);
         Ok(())
+    }
+}
+
+impl EventRequest {
+    /// Sets the id of the last event. A text that is too long for an id is cut, so that it is none.
+    pub fn set_after(&mut self, id: &str) {
+        let id = id.chars().take(ID_BYTES_MAX + 1).collect::<String>();
+        self.after = (!id.is_empty()).then_some(id);
     }
 }
 
@@ -221,7 +241,7 @@ mod tests {
     #[test]
     fn query_names_items_and_fields() {
         let query = "item=o%2D1&item=a+b&item=o-1&fields=x,y&frequency=2.5&snapshot=false\
-                     &mode=raw&adapter=Data";
+                     &mode=raw&adapter=Data&lastEventId=AQ%2Dx";
         let expected = EventRequest {
             items: vec!["o-1".to_owned(), "a b".to_owned()],
             fields: vec!["x".to_owned(), "y".to_owned()],
@@ -229,6 +249,7 @@ mod tests {
             mode: Some(Mode::Raw),
             max_frequency: Some(2.5),
             snapshot: false,
+            after: Some("AQ-x".to_owned()),
         };
         assert_eq!(parse_query(query, LIMITS), Ok(expected));
         let request = parse_query("item=a%2Bb", LIMITS).expect("a request");
@@ -254,6 +275,10 @@ mod tests {
             ("item=a&adapter=123456789", RequestFault::LongName(8)),
             ("item=a&itme=b", RequestFault::Unknown),
             ("item=a&fields=x&fields=y", RequestFault::Twice("fields")),
+            (
+                "item=a&lastEventId=&lastEventId=x",
+                RequestFault::Twice("lastEventId"),
+            ),
         ] {
             assert_eq!(parse_query(query, LIMITS), Err(fault), "{query}");
         }

@@ -77,6 +77,7 @@ fn shown(queue: &UpdateQueue) -> Vec<String> {
     let slots = (0..queue.len()).filter_map(|index| queue.get(index));
     let text = |slot: &QueuedUpdate| match slot {
         QueuedUpdate::Snapshot(values) => format!("past {}", values.get(2).unwrap_or("-")),
+        QueuedUpdate::Missed(values) => format!("missed {}", values.get(2).unwrap_or("-")),
         QueuedUpdate::Update(values) => format!("update {}", values.get(2).unwrap_or("-")),
         QueuedUpdate::Row {
             key,

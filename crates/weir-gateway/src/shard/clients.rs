@@ -20,6 +20,7 @@ use super::context::ShardContext;
 use super::drain::DrainSchedule;
 use super::item_classes::SubscribedClasses;
 use super::messages::PendingMessage;
+use super::recoveries::Recoveries;
 use super::session::Sessions;
 use super::session_writer::SessionWriter;
 use super::wire::Wire;
@@ -57,6 +58,8 @@ pub(super) struct Clients {
     /// Client messages that wait for their result, with their shares of the memory.
     pub(super) pending_messages: Slab<(PendingMessage, InFlight)>,
     pub(super) classes: SubscribedClasses,
+    /// Clients of events that wait for missed updates.
+    pub(super) recoveries: Recoveries,
     /// Requests that wait for the remote adapter, if there is one.
     pub(super) adapter: Option<Box<ShardAdapter>>,
     /// Numbers and bytes that admission counts for the subscriptions and items of this shard.
@@ -79,6 +82,7 @@ impl Clients {
             work: ItemWork::default(),
             pending_messages: Slab::new(),
             classes: SubscribedClasses::default(),
+            recoveries: Recoveries::default(),
             held: SubscriptionUsage::default(),
         }
     }
@@ -110,6 +114,7 @@ impl Clients {
         for (slot, position) in subscribed.slots.iter().zip(1..) {
             if let Some(slot) = *slot {
                 self.delivery.forget_item(session, (sub_id, position));
+                self.recoveries.forget(session, (sub_id, position));
                 self.release_item(slot, subscribed.class(sub_id, position));
             }
         }
@@ -199,6 +204,7 @@ impl Clients {
             form: subscribed.form,
         };
         if let Some(slot) = slot {
+            self.recoveries.forget(key, (sub_id, position));
             self.release_item(slot, class);
         }
         true

@@ -64,16 +64,21 @@ pub(super) fn respond(
         }
     }
     let shared = &shard.clients.shared;
-    let wanted = match parse_query(request.query, limits(shared)) {
+    let mut wanted = match parse_query(request.query, limits(shared)) {
         Ok(wanted) => wanted,
         Err(fault) => return refuse(400, fault.to_string()),
     };
+    // A browser that connects again sends the newer one of both.
+    if let Some(id) = request.header("last-event-id") {
+        wanted.set_after(id);
+    }
     let create = session_request(&wanted, shared);
     // The connection may have had requests of an SDK before.
     shard.dialects.remove(conn);
     shard.note_credentials(wire, conn, request, true);
     let transport = RequestTransport::ServerSent {
         origin: origin.map(Box::from),
+        after: wanted.after.map(Box::from),
     };
     let mut responses = ResponseBatch::on(conn, transport, Vec::new());
     match shard.create(wire, &create, &mut responses) {

@@ -103,6 +103,7 @@ impl Shard {
                 if login == ClientLogin::default() =>
             {
                 let request = session_request(&wanted, &self.clients.shared);
+                (self.clients.recoveries).set_point(key, wanted.after.as_deref());
                 return self.subscribe_events(wire, key, conn, &request.controls, true);
             }
             (Some(key), Ok(ClientMessage::Unsubscribe(items, adapter))) => {
@@ -135,7 +136,9 @@ impl Shard {
         let mut create = session_request(wanted, &self.clients.shared);
         create.user = login.user.map(Into::into);
         create.password = login.password;
-        let mut responses = ResponseBatch::on(conn, RequestTransport::Json, Vec::new());
+        let after = wanted.after.as_deref().map(Box::from);
+        let transport = RequestTransport::Json { after };
+        let mut responses = ResponseBatch::on(conn, transport, Vec::new());
         if self.create(wire, &create, &mut responses) == MessageOutcome::Respond {
             send_response(wire, responses);
         }
@@ -167,7 +170,8 @@ impl Shard {
                         sub_id,
                         ..add.clone()
                     };
-                    let mut responses = ResponseBatch::on(conn, RequestTransport::Json, Vec::new());
+                    let transport = RequestTransport::Json { after: None };
+                    let mut responses = ResponseBatch::on(conn, transport, Vec::new());
                     self.ask_about_subscription(wire, key, (control, &add), &mut responses);
                 }
                 _ => self.subscribe_event_item(wire, key, add),

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weir_fanout::{HistoryBackfill, ItemKey, RowBackfill, SessionKey};
-use weir_ingest::{ItemEvent, TracedUpdate};
+use weir_fanout::{
+    HistoryBackfill, ItemKey, MissedUpdate, RecordPosition, RowBackfill, SessionKey,
+};
+use weir_ingest::{ItemEvent, PositionedUpdate, TracedUpdate};
 use weir_mapping::{FieldSet, FrozenValues};
 use weir_net::http1::HttpRequest;
 use weir_net::limited;
@@ -194,6 +196,16 @@ impl Shard {
                 let deliveries = clients.fan_out(io, item, update, &fields);
                 self.note_deliveries(item, record_ms, deliveries);
             }
+            ItemEvent::Positioned(positioned) => {
+                let PositionedUpdate {
+                    connection,
+                    position,
+                    update,
+                } = *positioned;
+                self.on_positioned(io, (connection, position), update);
+            }
+            ItemEvent::Positions(report) => clients.on_positions(io, &report),
+            ItemEvent::ReadBack(result) => clients.on_read_back(io, *result),
             ItemEvent::Traced(traced) => {
                 let TracedUpdate {
                     item,
@@ -220,6 +232,37 @@ impl Shard {
         }
     }
 
+    /// Handles an update of a record with a known position.
+    fn on_positioned(&mut self, io: &mut ServerIo, at: (u16, RecordPosition), update: ItemEvent) {
+        let clients = &mut self.clients;
+        match update {
+            ItemEvent::Update {
+                item,
+                update,
+                fields,
+                record_ms,
+            } => {
+                let deliveries = clients.fan_out_at(io, item, at, update, &fields);
+                self.note_deliveries(item, record_ms, deliveries);
+            }
+            ItemEvent::Traced(traced) => {
+                let TracedUpdate {
+                    item,
+                    update,
+                    fields,
+                    record_ms,
+                    trace,
+                    posted_ns,
+                } = *traced;
+                let trace = (trace, posted_ns, clients.sessions.shard);
+                let work = || clients.fan_out_at(io, item, at, update, &fields);
+                let deliveries = self.traces.run(trace, work);
+                self.note_deliveries(item, record_ms, deliveries);
+            }
+            other => self.on_item_event(io, other),
+        }
+    }
+
     /// Passes the deliveries of an update to the traces of operators and to the ages.
     #[inline]
     fn note_deliveries(&mut self, item: ItemKey, record_ms: i64, deliveries: u64) {
@@ -242,6 +285,22 @@ impl Clients {
         extracted: &Arc<FieldSet>,
     ) -> u64 {
         deliver!(self, wire, fan_out, item, update, extracted)
+    }
+
+    /// As [`Self::fan_out`], of a record of a Kafka connection at a position.
+    pub(super) fn fan_out_at(
+        &mut self,
+        wire: &mut impl Wire,
+        item: ItemKey,
+        at: (u16, RecordPosition),
+        update: Arc<FrozenValues>,
+        extracted: &Arc<FieldSet>,
+    ) -> u64 {
+        self.log_update(item, at.1, || MissedUpdate {
+            values: Arc::clone(&update),
+            fields: Arc::clone(extracted),
+        });
+        deliver!(self, wire, fan_out_at, item, at, update, extracted)
     }
 
     pub(super) fn backfill(

@@ -1,5 +1,6 @@
 //! Responses over HTTP: to requests of SDKs and of clients that get events.
 
+use weir_fanout::events::EventForm;
 use weir_net::http1::{HttpRequest, Response};
 use weir_tlcp::codes::{ControlCode, SessionCode};
 
@@ -24,21 +25,23 @@ pub(super) fn response_of(responses: ResponseBatch) -> Response {
         transport, lines, ..
     } = responses;
     match (transport, responses.refused) {
-        (RequestTransport::ServerSent { origin }, code) => {
+        (RequestTransport::ServerSent { origin, .. }, code) => {
             let response = refusal(code.unwrap_or_default(), lines);
             with_cors(response, origin.as_deref())
         }
         (RequestTransport::Http { origin }, _) => tlcp_response(lines, origin.as_deref()),
-        (RequestTransport::WebSocket | RequestTransport::Json, _) => tlcp_response(lines, None),
+        (RequestTransport::WebSocket | RequestTransport::Json { .. }, _) => {
+            tlcp_response(lines, None)
+        }
     }
 }
 
 /// Returns the head of a response whose body is a stream; `None` on a WebSocket.
 pub(super) fn stream_head(transport: &RequestTransport) -> Option<Response> {
     match transport {
-        RequestTransport::WebSocket | RequestTransport::Json => None,
+        RequestTransport::WebSocket | RequestTransport::Json { .. } => None,
         RequestTransport::Http { origin } => Some(tlcp_response(Vec::new(), origin.as_deref())),
-        RequestTransport::ServerSent { origin } => Some(Response {
+        RequestTransport::ServerSent { origin, .. } => Some(Response {
             content_type: "text/event-stream",
             ..tlcp_response(Vec::new(), origin.as_deref())
         }),
@@ -64,7 +67,7 @@ pub(super) fn send_response(wire: &mut impl Wire, responses: ResponseBatch) -> b
     if responses.transport == RequestTransport::WebSocket {
         return responses.lines.is_empty() || wire.send_text(conn, &responses.lines);
     }
-    if responses.transport == RequestTransport::Json {
+    if responses.transport.event_form() == Some(EventForm::Json) {
         if let Some(code) = responses.refused {
             let text = String::from_utf8_lossy(&responses.lines);
             socket_end::close(wire, conn, code, text.trim_end());

@@ -250,7 +250,7 @@ impl Clients {
             return self.lost(wire, key);
         }
         if let Some(form) = entry.form.filter(|_| outcome == WakeOutcome::Written) {
-            lines = event_clients::notice(form, EventNotice::Heartbeat);
+            lines = self.heartbeat(key, form);
         }
         self.write_control_lines(wire, key, &lines);
         if let Some(entry) = self.sessions.get_mut(key) {
@@ -285,6 +285,7 @@ impl Clients {
         entry.access = None;
         self.writer.forget(entry);
         self.delivery.forget_session(key);
+        self.recoveries.forget_session(key);
         entry.bandwidth = None;
         entry.messages = None;
         let conn = entry.conn;

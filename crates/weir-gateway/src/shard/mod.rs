@@ -30,6 +30,8 @@ mod messages;
 #[path = "../../tests/shard/model/mod.rs"]
 mod model;
 mod placement;
+mod recover;
+mod recoveries;
 mod refresh;
 mod requests;
 mod resolve;

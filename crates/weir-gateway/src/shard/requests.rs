@@ -300,7 +300,7 @@ impl Shard {
         match self.open(wire, create, client, responses) {
             Ok((key, notifications)) => {
                 let outcome = self.connect(wire, key, &create.stream, &notifications, responses);
-                if responses.transport == RequestTransport::Json {
+                if matches!(responses.transport, RequestTransport::Json { .. }) {
                     self.subscribe_events(wire, key, responses.conn, &create.controls, false);
                 }
                 outcome
@@ -327,7 +327,7 @@ impl Shard {
         let mut notifications = Vec::new();
         let controls = match responses.transport {
             // Items that are refused do not end the session.
-            RequestTransport::Json => &[],
+            RequestTransport::Json { .. } => &[],
             _ => &create.controls[..],
         };
         for control in controls {
@@ -387,6 +387,8 @@ impl Shard {
             let id = SessionId::new(location, &rand::random());
             Session::create(id, limited, config, &ip, now_ms, &mut responses.lines)
         });
+        let after = responses.transport.after();
+        self.clients.recoveries.set_point(key, after);
         if let Some(entry) = self.clients.sessions.get_mut(key) {
             entry.access = access;
             if let Some(access) = &mut entry.access {

@@ -31,20 +31,25 @@ pub(crate) enum RequestTransport {
     /// Server-sent events over HTTP.
     ServerSent {
         origin: Option<Box<str>>,
+        /// Id of the last event that the client has received.
+        after: Option<Box<str>>,
     },
     /// JSON documents over a WebSocket.
-    Json,
+    Json {
+        /// Id of the last event that the client has received.
+        after: Option<Box<str>>,
+    },
 }
 
 impl RequestTransport {
     /// Returns `true` for a WebSocket, whose input can be paused.
     pub(super) fn is_socket(&self) -> bool {
-        matches!(self, Self::WebSocket | Self::Json)
+        matches!(self, Self::WebSocket | Self::Json { .. })
     }
 
     pub(super) fn framing(&self) -> Framing {
         match self {
-            Self::WebSocket | Self::Json => Framing::WebSocket,
+            Self::WebSocket | Self::Json { .. } => Framing::WebSocket,
             Self::Http { .. } | Self::ServerSent { .. } => Framing::Chunk,
         }
     }
@@ -54,7 +59,15 @@ impl RequestTransport {
         match self {
             Self::WebSocket | Self::Http { .. } => None,
             Self::ServerSent { .. } => Some(EventForm::ServerSent),
-            Self::Json => Some(EventForm::Json),
+            Self::Json { .. } => Some(EventForm::Json),
+        }
+    }
+
+    /// Returns the id of the last event that the client has received, if it continues.
+    pub(super) fn after(&self) -> Option<&str> {
+        match self {
+            Self::WebSocket | Self::Http { .. } => None,
+            Self::ServerSent { after, .. } | Self::Json { after } => after.as_deref(),
         }
     }
 }

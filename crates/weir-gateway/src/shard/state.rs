@@ -108,6 +108,7 @@ impl Shard {
         self.clients.work.items = 0;
         self.run_forwarded(io);
         self.clients.report_messages(io);
+        self.clients.fail_recoveries(io);
         if self.retry_waiting(io) {
             io.continue_soon();
         }

@@ -146,6 +146,7 @@ impl Clients {
         retention: Retention,
         snapshot: Snapshot,
     ) {
+        let is_held = self.continues(key, class);
         let Some(entry) = self.sessions.get_mut(key) else {
             return;
         };
@@ -155,6 +156,7 @@ impl Clients {
             class,
             retention,
             snapshot,
+            is_held,
         };
         let change = (self.delivery).join(entry, &mut self.items, name, subscriber);
         self.shared.connections[usize::from(name.0)].late.note();
@@ -162,6 +164,7 @@ impl Clients {
             let change = InterestChange::Subscribe(interest);
             self.report_interest(name.clone(), change, is_new);
         }
+        self.begin_recovery(key, name, class, snapshot);
     }
 
     /// Changes the frequency limit of a subscription; `None` changes nothing. The response contains

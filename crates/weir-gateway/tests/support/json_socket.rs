@@ -14,6 +14,8 @@ pub struct JsonSocket {
     pub socket: WebSocket<TcpStream>,
     /// Code of the close frame.
     pub close_code: Option<u16>,
+    /// Id of the last event; empty before the first one.
+    pub id: String,
 }
 
 impl JsonSocket {
@@ -50,6 +52,7 @@ impl JsonSocket {
             Ok((socket, _)) => Ok(Self {
                 socket,
                 close_code: None,
+                id: String::new(),
             }),
             Err(HandshakeError::Failure(tungstenite::Error::Http(response))) => {
                 Err(response.status().as_u16())
@@ -63,12 +66,26 @@ impl JsonSocket {
         self.socket.send(message).expect("the gateway reads");
     }
 
+    /// Waits for the first id, which comes without an event of an item.
+    pub fn wait_id(&mut self) {
+        while self.id.is_empty() {
+            let message = self.socket.read().expect("an open connection");
+            let text = message.into_text().expect("a text");
+            let event: Value = serde_json::from_str(&text).expect("one document");
+            assert_eq!(event["event"], "heartbeat");
+            event["id"].as_str().unwrap_or("").clone_into(&mut self.id);
+        }
+    }
+
     /// Returns the next event that is not a heartbeat; `None` at the end of the connection.
     pub fn next(&mut self) -> Option<Value> {
         loop {
             match self.socket.read() {
                 Ok(Message::Text(text)) => {
                     let event: Value = serde_json::from_str(&text).expect("one document");
+                    if let Some(id) = event["id"].as_str() {
+                        id.clone_into(&mut self.id);
+                    }
                     if event["event"] != "heartbeat" {
                         return Some(event);
                     }

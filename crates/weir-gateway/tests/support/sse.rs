@@ -8,7 +8,11 @@ use serde_json::Value;
 use super::http::Http;
 
 /// A stream of events.
-pub struct Events(Http);
+pub struct Events {
+    http: Http,
+    /// Id of the last event; empty before the first one.
+    pub id: String,
+}
 
 /// Status, and the stream or the text of the refusal.
 pub type Opened = Result<Events, (u16, String)>;
@@ -38,25 +42,53 @@ impl Events {
         assert!(http.head.contains("Content-Type: text/event-stream\r\n"));
         let first = http.block();
         assert!(first.expect("a block").starts_with("retry: "));
-        Ok(Self(http))
+        let id = String::new();
+        Ok(Self { http, id })
     }
 
     pub fn head(&self) -> &str {
-        &self.0.head
+        &self.http.head
+    }
+
+    /// Opens a stream that continues after the event with an id.
+    pub fn resume(address: SocketAddr, query: &str, id: &str) -> Self {
+        let opened = Self::open_with(address, query, &format!("Last-Event-ID: {id}\r\n"));
+        opened.expect("a stream")
     }
 
     /// Returns name and data of the next event; `None` at the end of the stream.
     pub fn next(&mut self) -> Option<(String, Value)> {
         loop {
-            let block = self.0.block()?;
-            let line = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
-            if let Some(event) = line("event: ") {
-                let data = line("data: ").expect("data");
-                let data = serde_json::from_str(data).expect("JSON");
-                return Some((event.to_owned(), data));
+            if let Some(event) = self.block()? {
+                return Some(event);
             }
-            assert_eq!(block, ":", "only a heartbeat has no name");
         }
+    }
+
+    /// Returns the id that is sent without an event.
+    pub fn next_id(&mut self) -> String {
+        loop {
+            match self.block().expect("an open stream") {
+                Some(event) => panic!("an event before the id: {event:?}"),
+                None if self.id.is_empty() => {}
+                None => return self.id.clone(),
+            }
+        }
+    }
+
+    /// Reads a block of lines and returns its event, if it is one.
+    fn block(&mut self) -> Option<Option<(String, Value)>> {
+        let block = self.http.block()?;
+        let line = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+        let id = line("id: ").map(str::to_owned);
+        let event = line("event: ").map(|event| {
+            let data = line("data: ").expect("data");
+            let data = serde_json::from_str(data).expect("JSON");
+            (event.to_owned(), data)
+        });
+        assert!(id.is_some() || event.is_some() || block == ":", "{block}");
+        self.id = id.unwrap_or(std::mem::take(&mut self.id));
+        Some(event)
     }
 
     /// Returns name, item and one value of the next event.

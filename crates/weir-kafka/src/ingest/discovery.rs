@@ -135,6 +135,8 @@ impl Discovery {
             false => self.identities.request(&self.brokers, &self.topics),
         };
         let mut replaced = self.identities.replaced(ids);
+        let identities = &self.identities;
+        self.shared.note_ids(|topic| identities.id_of(topic));
         for topic in self.client.replaced() {
             if !replaced.contains(&topic) {
                 replaced.push(topic);

@@ -78,6 +78,12 @@ impl Identities {
         changed.map(|(topic, _)| topic).collect()
     }
 
+    /// Returns the current id of a topic.
+    pub(super) fn id_of(&self, topic: &str) -> Option<Id> {
+        let known = self.known.get(topic)?;
+        (known.id != 0).then_some(known.id)
+    }
+
     /// Forgets the id of a deleted topic, so that its successor does not count as a replacement.
     pub(super) fn deleted(&mut self, topic: &str) {
         if let Some(known) = self.known.get_mut(topic) {

@@ -23,6 +23,7 @@ mod reader;
 mod state;
 mod status;
 mod stores;
+mod topic_positions;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -44,6 +45,7 @@ pub(crate) use lent::borrow_headers;
 pub use offsets::Offsets;
 pub use reader::KafkaReader;
 pub use status::{PartitionLag, SourceStatus, TopicStatus};
+pub use topic_positions::TopicPositions;
 
 /// A source of records, in order within each partition.
 pub struct KafkaIngest {

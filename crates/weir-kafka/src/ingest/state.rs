@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use weir_security::Security;
 
 use super::config::PauseScope;
+use super::identity::Id;
 use super::moves::{Move, MoveReason, Moves, log_move};
 use super::offsets::Offsets;
 use super::status::{PartitionLag, SourceStatus, TopicStatus};
@@ -78,6 +79,8 @@ struct Inner {
 #[derive(Debug, Clone, Default)]
 pub(super) struct TopicState {
     pub(super) name: String,
+    /// Topic id; 0 if it is unknown.
+    pub(super) id: Id,
     /// The topic was looked up before; decides where new partitions start.
     pub(super) looked_up: bool,
     pub(super) exists: bool,
@@ -446,6 +449,13 @@ impl IngestState {
     /// Removes a deleted topic that matched a pattern.
     pub(super) fn remove_topic(&self, name: &str) {
         self.lock().topics.retain(|topic| topic.name != name);
+    }
+
+    /// Stores the ids of topics, as far as they are known.
+    pub(super) fn note_ids(&self, id_of: impl Fn(&str) -> Option<Id>) {
+        for topic in &mut self.lock().topics {
+            topic.id = id_of(&topic.name).unwrap_or(topic.id);
+        }
     }
 
     /// Runs `change` on the topics, under the lock.

@@ -34,6 +34,7 @@ impl TestEnv {
                     generation: 0,
                     most: HISTORY,
                 }),
+                positions: false,
             };
             let interest = Interest {
                 name: format!("item-[key={item}]").into(),

@@ -366,6 +366,9 @@ impl TestEnv {
                 let (clients, wire) = (&mut self.shard.clients, &mut self.wire);
                 clients.fan_out(wire, key, update, &fields);
             }
+            ItemEvent::Positioned(_) | ItemEvent::Positions(_) | ItemEvent::ReadBack(_) => {
+                unreachable!("the model has no clients of events")
+            }
             ItemEvent::Traced(_) => unreachable!("the model traces no records"),
             ItemEvent::Backfill {
                 item: key,
