@@ -16,10 +16,10 @@ use crate::clock::{ClockBound, ClockError, LEAD};
 pub enum MachineError {
     /// The program of this process cannot be read.
     #[error("cannot read the own program: {0}")]
-    Program(#[source] io::Error),
+    Program(io::Error),
     /// `ssh` or a socket cannot be started.
     #[error("machine {0}: cannot start ssh: {1}")]
-    Start(String, #[source] io::Error),
+    Start(String, io::Error),
     /// The connection ended, or a response is missing.
     #[error("machine {0}: {1}")]
     Failed(String, String),

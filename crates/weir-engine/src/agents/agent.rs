@@ -38,13 +38,13 @@ pub struct MachineAgentOptions {
 pub enum MachineAgentError {
     /// The own program cannot be read.
     #[error("cannot read the own program: {0}")]
-    Program(#[source] io::Error),
+    Program(io::Error),
     /// The token is too short to be a secret.
     #[error("the token has less than {TOKEN_BYTES_MIN} characters: use that of the coordinator")]
     Token,
     /// There is no coordinator at the address.
     #[error("coordinator at {0}: {1}; check the address and that the run has started")]
-    Unreachable(String, #[source] io::Error),
+    Unreachable(String, io::Error),
     /// The server at the address is not the coordinator of the token.
     #[error("coordinator at {0}: it has another token: use that of the run")]
     OtherToken(String),
@@ -93,7 +93,7 @@ fn join(
     let deadline = Instant::now() + options.connect_timeout;
     loop {
         let error = match offer(options, token, hello) {
-            Ok(OfferOutcome::Accepted(channel)) => return Ok(channel),
+            Ok(OfferOutcome::Accepted(channel)) => return Ok(*channel),
             Ok(OfferOutcome::Rejected(reason)) => return Err(MachineAgentError::Rejected(reason)),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(MachineAgentError::OtherToken(coordinator()));
@@ -109,7 +109,7 @@ fn join(
 
 /// Response of the coordinator to an agent.
 enum OfferOutcome {
-    Accepted(Channel),
+    Accepted(Box<Channel>),
     /// With the reason.
     Rejected(String),
 }
@@ -127,7 +127,7 @@ fn offer(
     let answer = channel.receive_until(deadline)?;
     let answer = answer.ok_or(io::ErrorKind::UnexpectedEof)?;
     match answer.kind {
-        FrameKind::Accepted => Ok(OfferOutcome::Accepted(channel)),
+        FrameKind::Accepted => Ok(OfferOutcome::Accepted(Box::new(channel))),
         FrameKind::Rejected => {
             let reason = String::from_utf8_lossy(&answer.data).into_owned();
             Ok(OfferOutcome::Rejected(reason))

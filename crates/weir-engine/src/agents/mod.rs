@@ -51,7 +51,7 @@ pub enum AgentsError {
     Token,
     /// The coordinator cannot listen at the address.
     #[error("cannot listen for agents on {0}: {1}")]
-    Listen(SocketAddr, #[source] io::Error),
+    Listen(SocketAddr, io::Error),
     /// Not all agents joined in time: their names, the time and the rejected peers.
     #[error(
         "no agent joined within {1} s for {0}{2}: start each with `weir agent --coordinator \

@@ -19,13 +19,13 @@ use crate::archive::{ArchiveReader, is_archive_line};
 pub enum KubernetesError {
     /// `kubectl` cannot be started.
     #[error("cannot start kubectl: {0}; install it, or use --print and apply the output")]
-    Start(#[source] io::Error),
+    Start(io::Error),
     /// A command of `kubectl` failed, with its last line.
     #[error("kubectl {0} failed: {1}")]
     Failed(&'static str, String),
     /// The results cannot be stored.
     #[error("cannot store the results: {0}")]
-    Results(#[source] io::Error),
+    Results(io::Error),
     /// The coordinator ended without results; the last line of its log.
     #[error("the coordinator ended without results: {0}")]
     NoResults(String),

@@ -171,7 +171,7 @@ fn shipped_objects_are_accepted(cluster: &Cluster) {
     if helm.status.success() {
         let mut template = Command::new(text(&helm.stdout).trim());
         template
-            .args(["template", "other"])
+            .args(["template", "other", "--kube-version", "1.36.0"])
             .arg(packaging.join("chart"));
         let output = template.output().unwrap();
         assert!(output.status.success(), "{output:?}");

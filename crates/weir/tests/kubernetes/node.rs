@@ -77,7 +77,9 @@ impl ProcessNode {
     /// Kills the process of the pod whose name begins with `prefix`, as a failing machine does.
     pub(crate) fn kill(&self, prefix: &str) {
         let mut pods = self.pods.lock().unwrap();
-        let mut named = pods.iter_mut().filter(|(name, _)| name.starts_with(prefix));
+        let is_named =
+            |(name, pod): &(&String, &mut RunningPod)| name.starts_with(prefix) && !pod.has_ended;
+        let mut named = pods.iter_mut().filter(is_named);
         let (_, pod) = named.next().unwrap_or_else(|| panic!("no pod {prefix}"));
         pod.process.kill().unwrap();
     }
