@@ -1,4 +1,4 @@
-// Follows items (docs/without-sdk.md). Returns a function that ends it.
+// Follows items; the result ends it (docs/without-sdk.md).
 export function follow(options) {
   const end = new AbortController();
   run(options, end.signal);
@@ -23,8 +23,7 @@ async function run({ url, token, socket, onEvent, onValues, onStatus, ...wanted 
       emit();
       const at = new URL(socket ? "ws" : "sse", url.replace(/\/*$/, "/"));
       const secret = await (token?.call ? token() : token);
-      const stop = AbortSignal.any([end, idle.signal]);
-      await (socket ? talk : read)(at, wanted, secret, emit, stop);
+      await (socket ? talk : read)(at, wanted, secret, emit, AbortSignal.any([end, idle.signal]));
     } catch (error) {
       fault = error;
     }
@@ -56,11 +55,10 @@ function talk(at, wanted, password, emit, signal) {
 }
 
 async function read(at, { items, after, ...wanted }, token, emit, signal) {
-  const query = at.searchParams;
-  for (const item of items) query.append("item", item);
+  for (const item of items) at.searchParams.append("item", item);
   wanted.lastEventId = after;
   for (const name in wanted) {
-    if (wanted[name] != null) query.set(name, wanted[name]);
+    if (wanted[name] != null) at.searchParams.set(name, wanted[name]);
   }
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const got = await fetch(at, { headers, signal, credentials: "include" });

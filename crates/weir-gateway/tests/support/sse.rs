@@ -87,7 +87,9 @@ impl Events {
             (event.to_owned(), data)
         });
         assert!(id.is_some() || event.is_some() || block == ":", "{block}");
-        self.id = id.unwrap_or(std::mem::take(&mut self.id));
+        if let Some(id) = id {
+            self.id = id;
+        }
         Some(event)
     }
 
