@@ -278,11 +278,7 @@ proptest! {
 
 #[test]
 fn libraries_agree() {
-    for run in [
-        libraries::fair(),
-        libraries::legacy(),
-        libraries::aa_test(),
-    ] {
+    for run in [libraries::fair(), libraries::legacy(), libraries::aa_test()] {
         check(concluded(run), libraries_tables).unwrap();
     }
 }

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::libraries::{fair, legacy, aa_test};
+use common::libraries::{aa_test, fair, legacy};
 use common::page::Page;
 use common::{NASTY, sample};
 use weir_report::{RunData, render_html, render_markdown, render_table, write_all};

@@ -197,9 +197,11 @@ impl WordTest {
     /// Returns what is wrong with each line of a file.
     pub(crate) fn findings(&self, path: &str, text: &str) -> Vec<String> {
         let is_crate = path.starts_with("crates/") && path.ends_with(".rs");
-        let is_protocol = ["filters", "kafka", "net", "proxy", "rules", "sasl", "security", "wire"]
-            .iter()
-            .any(|name| path.starts_with(&format!("crates/weir-{name}/")));
+        let is_protocol = [
+            "filters", "kafka", "net", "proxy", "rules", "sasl", "security", "wire",
+        ]
+        .iter()
+        .any(|name| path.starts_with(&format!("crates/weir-{name}/")));
         let applies = |scope: Scope| match scope {
             Scope::Everywhere => true,
             Scope::Crates => path.starts_with("crates/"),
