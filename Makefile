@@ -55,8 +55,8 @@ test-chart: ## compare the Helm chart with the manifests (builds Helm once)
 	@. scripts/env; scripts/go-tool helm --build; cargo test --locked -p weir --test packaging chart
 
 test-kubernetes: ## run benchmarks as Jobs of a real API server (builds Kubernetes once, 20 minutes)
-	@. scripts/env; nice scripts/go-tool kubernetes --build; cargo test --locked -p weir \
-	  --test kubernetes
+	@. scripts/env; nice scripts/go-tool kubernetes --build; \
+	  WEIR_KUBERNETES=1 cargo test --locked -p weir --test kubernetes
 
 test-keycloak: ## verify tokens of Keycloak (160 MB from Maven, half a minute)
 	@. scripts/env; WEIR_KEYCLOAK=1 cargo test --locked -p weir-identity --test providers keycloak

@@ -23,7 +23,7 @@ impl PositionReporter {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             reported: 0,
-            reported_at: now - REPORT_INTERVAL,
+            reported_at: now.checked_sub(REPORT_INTERVAL).unwrap_or(now),
             pending: None,
         }
     }

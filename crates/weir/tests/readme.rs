@@ -119,6 +119,16 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "weir bench run keyed --engine ssh",
         "needs other machines; tests/ssh.rs runs it",
     ),
+    (
+        "docs/many-machines.md",
+        "this$    weir bench run keyed --engine manual",
+        "needs other machines; tests/agents.rs runs it with agents here",
+    ),
+    (
+        "docs/many-machines.md",
+        "weir bench run keyed --engine kubernetes",
+        "needs a cluster; make test-kubernetes runs it",
+    ),
     ("docs/opentelemetry.md", "cargo build", "minutes"),
     (
         "docs/without-sdk.md",
@@ -169,6 +179,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/upgrade.md", "./weir-new", "needs two versions"),
     (
         "docs/without-sdk.md",
+        "curl",
+        "needs a gateway on the default port; tests of the gateway run it",
+    ),
+    (
+        "examples/events/README.md",
         "curl",
         "needs a gateway on the default port; tests of the gateway run it",
     ),

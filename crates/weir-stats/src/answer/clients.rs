@@ -152,7 +152,8 @@ fn none_sustained(points: &[Repetitions<'_>]) -> Option<String> {
     let by_others = |cell: &Cell| cell.saturated_role.as_deref() == Some(Cell::OTHER_PROCESSES);
     Some(match lowest.valid().all(by_others) {
         true => format!(
-            "No tested load was sustained, but with {at} processes outside the run used the machine."
+            "No tested load was sustained, but with {at} processes outside the run used the \
+             machine."
         ),
         false => format!("No tested load was sustained: {at} is too much for {subject}."),
     })

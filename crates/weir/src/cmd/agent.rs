@@ -16,7 +16,7 @@ use crate::signal;
 #[derive(Debug, Args)]
 #[command(
     after_help = "The coordinator assigns the work, and prints the token at its start: `weir load \
-    clients --engine manual`,\nor with --machine `weir bench run --engine manual`.\n\n\
+    clients --engine manual`, or with --machine `weir bench run --engine manual`.\n\n\
     Examples:\n  \
     WEIR_AGENT_TOKEN=... weir agent --coordinator 10.0.0.7:7070\n  \
     weir agent --coordinator 10.0.0.7:7070 --machine load-1 --token-file token"

@@ -20,6 +20,10 @@ use support::{Process, Signal, TestBroker, run_dir, send_signal, text, weir};
 /// Returns the directory of the programs; `None` with a message if they are not there.
 #[expect(clippy::print_stdout, reason = "says what was skipped")]
 fn tools() -> Option<PathBuf> {
+    if std::env::var_os("WEIR_KUBERNETES").is_none() {
+        println!("skipped: Kubernetes takes minutes; make test-kubernetes runs it");
+        return None;
+    }
     let script = root().join("scripts/go-tool");
     let output = Command::new(script).arg("kubernetes").output().unwrap();
     if output.status.success() {

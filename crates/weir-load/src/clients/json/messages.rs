@@ -66,7 +66,7 @@ impl JsonMessages {
                 let channel = Value::from(item.as_str());
                 format!("{{\"id\":{SUBSCRIBE_ID},\"subscribe\":{{\"channel\":{channel}}}}}")
             }
-            // The URL of an event stream names the item; the server reads nothing after the request.
+            // The URL of an event stream names the item; servers read only the request.
             (JsonProtocol::ServerSentEvents, _) | (_, None) => String::new(),
             (_, Some(text)) => {
                 let quoted = Value::from(item.as_str()).to_string();
