@@ -15,6 +15,8 @@ mod delivery_mode;
 mod encode;
 pub mod events;
 mod frequency;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod interest;
 mod item;
 mod item_history;

@@ -1,6 +1,7 @@
 //! Names of topics by their ids, which newer versions of Produce and Fetch contain instead.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use weir_wire::WireError;
@@ -12,6 +13,8 @@ use weir_wire::topic_ids::metadata_response;
 #[derive(Debug, Default)]
 pub struct TopicNames {
     names: RwLock<HashMap<TopicId, Arc<str>>>,
+    /// Ids whose names the proxy has requested.
+    requested: AtomicU64,
 }
 
 impl TopicNames {
@@ -36,6 +39,17 @@ impl TopicNames {
         }
         names.extend(new.into_iter().map(|(id, name)| (id, Arc::from(name))));
         Ok(())
+    }
+
+    /// Counts ids whose names are requested.
+    pub fn count_requested(&self, ids: usize) {
+        self.requested.fetch_add(ids as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the number of known names, and that of the ids whose names have been requested.
+    pub fn counts(&self) -> [u64; 2] {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        [names.len() as u64, self.requested.load(Ordering::Relaxed)]
     }
 
     /// Returns the name of a topic, if it is known.

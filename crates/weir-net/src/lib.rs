@@ -19,6 +19,7 @@ pub mod otlp;
 pub mod proxy_header;
 pub mod server;
 pub mod stream;
+pub mod take_over;
 mod timer;
 pub mod tls;
 pub mod watchdog;

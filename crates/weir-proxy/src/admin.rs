@@ -110,7 +110,7 @@ fn connections(clusters: &[Arc<VirtualCluster>], loops: &[MailboxSender<LoopEven
             let brokers = brokers.into_iter().map(|row| {
                 let (id, upstream, advertised) = (row.id, row.upstream, row.advertised);
                 let mut broker =
-                    json!({ "node_id": id, "upstream": upstream, "place": advertised });
+                    json!({ "node_id": id, "upstream": upstream, "advertised": advertised });
                 if let Some(name) = row.advertised_name {
                     broker["name"] = name.into();
                 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_net::MailboxSender;
-use weir_net::listener::listen_shared;
+use weir_net::listener::ListenerSource;
 
 use crate::cluster_id::ClusterId;
 use crate::config::{ClusterConfig, HostPort};
@@ -26,7 +26,7 @@ const POST_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct BrokerRegistry {
     cluster: ClusterId,
-    loops: usize,
+    source: Arc<ListenerSource>,
     senders: OnceLock<Vec<MailboxSender<LoopEvent>>>,
     state: Mutex<RegistryState>,
     /// Incremented by every change, so that caches can detect that they are outdated.
@@ -85,10 +85,14 @@ impl AdvertisedAddresses {
 }
 
 impl BrokerRegistry {
-    pub(crate) fn new(cluster: ClusterId, config: Arc<ClusterConfig>, loops: usize) -> Self {
+    pub(crate) fn new(
+        cluster: ClusterId,
+        config: Arc<ClusterConfig>,
+        source: Arc<ListenerSource>,
+    ) -> Self {
         Self {
             cluster,
-            loops,
+            source,
             senders: OnceLock::new(),
             state: Mutex::new(RegistryState {
                 config,
@@ -283,7 +287,7 @@ impl BrokerRegistry {
             None => {}
         }
         let address = SocketAddr::new(config.listen.ip(), port);
-        let sockets = match listen_shared(address, self.loops) {
+        let sockets = match self.source.open(address) {
             Ok(sockets) => sockets,
             Err(error) => {
                 let text = "listen failed, broker hidden from clients";

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use weir_net::listener::{listen_again, listen_shared};
+use weir_net::listener::ListenerSource;
 
 use crate::config::ClusterConfig;
 use crate::error::ProxyError;
@@ -20,7 +20,7 @@ impl NameListeners {
         clusters: &[ClusterConfig],
         current: &Self,
         own: &[SocketAddr],
-        loops: usize,
+        source: &ListenerSource,
     ) -> Result<(Self, NameSockets), ProxyError> {
         let mut next = Self::default();
         let mut opened = Vec::new();
@@ -36,7 +36,7 @@ impl NameListeners {
                 Some(bound) => bound,
                 None => {
                     let key = format!("cluster \"{}\", sni.listen", cluster.name);
-                    let (bound, sockets) = bind(address, own, loops, &key)?;
+                    let (bound, sockets) = bind(address, own, source, &key)?;
                     opened.push((address, sockets));
                     bound
                 }
@@ -64,7 +64,7 @@ impl NameListeners {
 pub(crate) fn bind(
     address: SocketAddr,
     own: &[SocketAddr],
-    loops: usize,
+    source: &ListenerSource,
     key: &str,
 ) -> Result<(SocketAddr, Vec<TcpListener>), ProxyError> {
     let fail = |error| ProxyError::Listen {
@@ -74,8 +74,8 @@ pub(crate) fn bind(
     };
     let is_own = address.port() != 0 && own.contains(&address);
     let sockets = match is_own {
-        true => listen_again(address, loops),
-        false => listen_shared(address, loops),
+        true => source.open_again(address),
+        false => source.open(address),
     };
     let sockets = sockets.map_err(fail)?;
     let bound = sockets[0].local_addr().map_err(fail)?;

@@ -1,6 +1,7 @@
 //! The proxy as a whole: starts and stops its threads.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, bounded};
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
+use weir_net::listener::ListenerSource;
 use weir_net::otlp::{Export, Exporter};
 use weir_net::watchdog::{Heartbeat, Watchdog, join_until};
 
@@ -31,8 +33,39 @@ use weir_rules::audit::ProxyAudit;
 
 /// Maximum wait for all full inboxes at shutdown.
 const FINAL_POST_TIMEOUT: Duration = Duration::from_millis(300);
+/// Maximum wait for an event loop that copies its listeners.
+const COPY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum wait for threads to end at shutdown.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The listening sockets of a running proxy.
+#[derive(Debug, Clone)]
+pub struct Listeners {
+    senders: Vec<MailboxSender<LoopEvent>>,
+    admin: Arc<TcpListener>,
+}
+
+impl Listeners {
+    /// Returns a copy of each socket, for a successor. The proxy continues to accept connections.
+    ///
+    /// # Errors
+    /// An event loop does not respond, or the process has no more file descriptors.
+    pub fn copies(&self) -> io::Result<Vec<TcpListener>> {
+        let (reply, replies) = bounded(self.senders.len());
+        for sender in &self.senders {
+            let event = LoopEvent::CopyListeners(reply.clone());
+            let posted = sender.post(event, COPY_TIMEOUT);
+            posted.map_err(|_| io::Error::other("an event loop does not respond"))?;
+        }
+        let mut sockets = vec![self.admin.try_clone()?];
+        for _ in &self.senders {
+            let copies = replies.recv_timeout(COPY_TIMEOUT);
+            let copies = copies.map_err(|_| io::Error::other("an event loop does not respond"))?;
+            sockets.extend(copies?);
+        }
+        Ok(sockets)
+    }
+}
 
 /// A running proxy.
 #[derive(Debug)]
@@ -43,6 +76,7 @@ pub struct Proxy {
     exporter: Option<Exporter>,
     /// Checks the event loops until the proxy is dropped.
     _watchdog: Watchdog,
+    listeners: Listeners,
     senders: Vec<MailboxSender<LoopEvent>>,
     loops: Vec<JoinHandle<()>>,
     /// Dropped to stop watching the configuration file.
@@ -52,17 +86,36 @@ pub struct Proxy {
 
 impl Proxy {
     /// Binds the listeners and starts all threads. Brokers need not respond yet.
+    ///
+    /// # Errors
+    /// An address cannot be bound, or the system lacks something.
     pub fn start(config: ProxyConfig) -> Result<Self, ProxyError> {
+        let source = ListenerSource::new(config.event_loops);
+        Self::start_with(config, Arc::new(source))
+    }
+
+    /// Starts as [`Self::start`], with the listeners of `source`.
+    ///
+    /// # Errors
+    /// An address cannot be bound, or the system lacks something.
+    pub fn start_with(
+        config: ProxyConfig,
+        source: Arc<ListenerSource>,
+    ) -> Result<Self, ProxyError> {
         let address = config.admin.listen;
-        let admin_listener = std::net::TcpListener::bind(address);
+        let admin_listener = source.open_one(address).and_then(|listener| {
+            let copy = listener.try_clone()?;
+            Ok((listener, copy))
+        });
         let admin_listener = admin_listener.map_err(|error| ProxyError::Listen {
             address,
             key: "admin.listen".to_owned(),
             error,
-        })?;
+        });
+        let (admin_listener, admin_copy) = admin_listener?;
         let mut threads = ClusterThreads::default();
         let mut config = config;
-        let opened = OpenedClusters::open(&mut config, None, &mut threads.next_id)?;
+        let opened = OpenedClusters::open(&mut config, None, &source, &mut threads.next_id)?;
         let export = config.otlp.take().map(Export::new);
         let traces = export.as_ref().and_then(Export::traces);
         if let Some(source) = &traces {
@@ -110,7 +163,8 @@ impl Proxy {
         let (senders, loops, loop_metrics, heartbeats) = started;
         let watchdog = Watchdog::start(heartbeats, config.watchdog)?;
         let state = (Arc::clone(&current), Arc::clone(&shared));
-        let mut reloader = Reloader::new(&config, state, senders.clone(), threads, traces);
+        let ways = (source, senders.clone());
+        let mut reloader = Reloader::new(&config, state, ways, threads, traces);
         reloader.audit.clone_from(&audit);
         let reloader = Arc::new(reloader);
         reloader.begin(opened)?;
@@ -150,6 +204,10 @@ impl Proxy {
             reloader,
             admin,
             exporter: exporter.flatten(),
+            listeners: Listeners {
+                senders: senders.clone(),
+                admin: Arc::new(admin_copy),
+            },
             senders,
             loops,
             stop_watch,
@@ -167,6 +225,19 @@ impl Proxy {
     /// Returns the address of the admin port.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.address()
+    }
+
+    /// Returns access to all listening sockets.
+    pub fn listeners(&self) -> Listeners {
+        self.listeners.clone()
+    }
+
+    /// Closes inherited listeners that the configuration does not need. To be called when the proxy
+    /// is ready: then it knows its brokers.
+    pub fn close_unused_listeners(&self) {
+        for address in self.reloader.source.close_unused() {
+            tracing::info!(%address, "listener of the previous process closed, it is not needed");
+        }
     }
 
     /// Returns the brokers of a virtual cluster that have a port.

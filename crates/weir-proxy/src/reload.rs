@@ -19,6 +19,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use weir_net::MailboxSender;
+use weir_net::listener::ListenerSource;
 use weir_net::log::Truncated;
 use weir_net::otlp::TraceSource;
 use weir_net::tls::FileWatcher;
@@ -119,16 +120,16 @@ impl OpenedClusters {
     pub(crate) fn open(
         config: &mut ProxyConfig,
         current: Option<&Generation>,
+        source: &Arc<ListenerSource>,
         next_id: &mut u64,
     ) -> Result<Self, ProxyError> {
-        let loops = config.event_loops;
         let own = current.map_or_else(Vec::new, Generation::addresses);
         let none = NameListeners::default();
         let bound_names = current.map_or(&none, |current| &current.names);
-        let opened = NameListeners::open(&config.clusters, bound_names, &own, loops)?;
+        let opened = NameListeners::open(&config.clusters, bound_names, &own, source)?;
         let (names, name_sockets) = opened;
         let bound = BoundAddresses {
-            loops,
+            source,
             names: &names,
             own: &own,
         };
@@ -192,6 +193,8 @@ pub(crate) struct Reloader {
     fixed: FixedSettings,
     pub(crate) current: Arc<CurrentGeneration>,
     shared: Arc<LoopShared>,
+    /// Opens the listeners.
+    pub(crate) source: Arc<ListenerSource>,
     senders: Vec<MailboxSender<LoopEvent>>,
     certificates: Arc<CertificateFiles>,
     pub(crate) counts: Arc<ReloadCounts>,
@@ -232,7 +235,7 @@ impl Reloader {
     pub(crate) fn new(
         config: &ProxyConfig,
         (current, shared): (Arc<CurrentGeneration>, Arc<LoopShared>),
-        senders: Vec<MailboxSender<LoopEvent>>,
+        (source, senders): (Arc<ListenerSource>, Vec<MailboxSender<LoopEvent>>),
         threads: ClusterThreads,
         traces: Option<TraceSource>,
     ) -> Self {
@@ -241,6 +244,7 @@ impl Reloader {
             fixed: FixedSettings::new(config),
             current,
             shared,
+            source,
             senders,
             certificates: Arc::new(CertificateFiles::new(config)),
             counts: Arc::default(),
@@ -303,7 +307,8 @@ impl Reloader {
         }
         let old = self.current.get();
         let files = config.cluster_files().cloned().collect();
-        let opened = OpenedClusters::open(&mut config, Some(&old), &mut threads.next_id)?;
+        let opened =
+            OpenedClusters::open(&mut config, Some(&old), &self.source, &mut threads.next_id)?;
         let pool = match &old.pool {
             None if opened.has_filters() => Some(self.start_pool(&config, threads)?),
             pool => pool.clone(),

@@ -3,6 +3,8 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 
+use weir_net::listener::ListenerSource;
+
 use crate::api_counters::ClusterApis;
 use crate::broker_login::IdentityMode;
 use crate::broker_registry::BrokerRegistry;
@@ -48,9 +50,9 @@ impl VirtualCluster {
         bound: &BoundAddresses<'_>,
     ) -> Result<(Self, Vec<TcpListener>), ProxyError> {
         let (listen, sockets) = bound.listen(&mut config, None)?;
-        let loops = bound.loops;
         let config = Arc::new(config);
-        let registry = BrokerRegistry::new(id, Arc::clone(&config), loops);
+        let source = Arc::clone(bound.source);
+        let registry = BrokerRegistry::new(id, Arc::clone(&config), source);
         let state = LastingState {
             broker_registry: Arc::new(registry),
             health: Arc::default(),
@@ -148,7 +150,7 @@ impl VirtualCluster {
 
 /// Addresses of a configuration that is about to be used.
 pub(crate) struct BoundAddresses<'a> {
-    pub(crate) loops: usize,
+    pub(crate) source: &'a Arc<ListenerSource>,
     pub(crate) names: &'a NameListeners,
     /// Addresses of the configuration in use.
     pub(crate) own: &'a [SocketAddr],
@@ -176,7 +178,7 @@ impl BoundAddresses<'_> {
             Some(current) => Ok((current.listen, Vec::new())),
             None => {
                 let key = format!("cluster \"{}\", listen", config.name);
-                bind(config.listen, self.own, self.loops, &key)
+                bind(config.listen, self.own, self.source, &key)
             }
         }
     }

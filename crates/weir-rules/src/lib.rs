@@ -18,6 +18,7 @@ mod rules;
 mod session;
 mod shown;
 mod special;
+mod start;
 mod table;
 
 pub use config::AccessConfig;

@@ -24,6 +24,8 @@ pub struct AccessSession {
     share_sessions: HashSet<ShareSession>,
     /// The client may write to all topics with all transactional ids.
     pub(super) writes_all: bool,
+    /// The client may write to all topics.
+    pub(super) writes_all_topics: bool,
     /// Audit log and address of the client; `None` without an audit log.
     pub audit: Option<(Arc<ClusterAudit>, SocketAddr)>,
     /// Error code of the last denial, until it is counted.
@@ -39,13 +41,15 @@ impl AccessSession {
     ) -> Option<Self> {
         let subject = AclSubject::new(Arc::clone(&rules.set), principals, address);
         let may_write = |kind| subject.allows_all(AclOperation::Write, kind);
-        let writes_all = may_write(ResourceType::Topic) && may_write(ResourceType::TransactionalId);
+        let writes_all_topics = may_write(ResourceType::Topic);
+        let writes_all = writes_all_topics && may_write(ResourceType::TransactionalId);
         (!subject.is_super_user()).then(|| Self {
             rules: Arc::clone(rules),
             cache: DecisionCache::default(),
             fetch_session: None,
             share_sessions: HashSet::new(),
             writes_all,
+            writes_all_topics,
             audit: None,
             error: None,
             subject,

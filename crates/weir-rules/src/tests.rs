@@ -140,6 +140,93 @@ fn denied_request_without_response_closes_the_connection() {
     assert!(matches!(produce("secret", 1), Verdict::Respond(_)));
 }
 
+/// Returns the names of topics whose ids are their lengths.
+fn known_names(topics: &[&'static str]) -> TopicNames {
+    let response = &message::api(3).expect("Metadata").response;
+    let inner = mirror::element_definition(response, "Topics").expect("topics");
+    let topics = topics.iter().map(|topic| {
+        let mut row = MessageRow::new(inner, METADATA_VERSION);
+        row.set(inner, "Name", text(topic));
+        row.set(inner, "TopicId", Value::Uuid(topic.len() as u128));
+        row
+    });
+    let mut row = MessageRow::new(response, METADATA_VERSION);
+    row.set(response, "Topics", Value::Rows(Some(topics.collect())));
+    let mut body = Vec::new();
+    message::encode(&row, response, METADATA_VERSION, true, &mut body);
+    let names = TopicNames::default();
+    names.record(&body, METADATA_VERSION).expect("decodes");
+    names
+}
+
+/// Returns a Produce request to these topics. From version 13 on, their ids are their lengths.
+fn produced(version: i16, transaction: Option<&'static str>, topics: &[&'static str]) -> Vec<u8> {
+    let api = message::api(0).expect("Produce");
+    let fields = &api.request;
+    let inner = mirror::element_definition(fields, "TopicData").expect("topics");
+    let topics = topics.iter().map(|topic| {
+        let mut data = MessageRow::new(inner, version);
+        match version {
+            13.. => data.set(inner, "TopicId", Value::Uuid(topic.len() as u128)),
+            _ => data.set(inner, "Name", text(topic)),
+        }
+        data
+    });
+    let mut row = MessageRow::new(fields, version);
+    let transaction = transaction.map(|name| name.as_bytes().into());
+    row.set(fields, "TransactionalId", Value::Bytes(transaction));
+    row.set(fields, "TopicData", Value::Rows(Some(topics.collect())));
+    let mut body = Vec::new();
+    message::encode(&row, fields, version, api.is_flexible(version), &mut body);
+    body
+}
+
+#[test]
+fn start_of_a_produce_request_decides_as_the_whole() {
+    let own = "[[rule]]\nprincipals = [\"User:ANONYMOUS\"]\noperations = [\"write\"]\n";
+    let all = format!("{own}topics = [\"*\"]\n");
+    let some = format!("{own}topics = [\"open-*\"]\ntransactional_ids = [\"t\"]\n");
+    let mut allowed = 0;
+    for (rules, is_all) in [(&all, true), (&some, false)] {
+        for version in 0..=13 {
+            for transaction in [None, Some("t"), Some("other")] {
+                for topics in [
+                    &["open-1"][..],
+                    &["open-1", "open-22"],
+                    &["open-1", "no"],
+                    &["no"],
+                    &[],
+                ] {
+                    let body = produced(version, transaction, topics);
+                    let names = known_names(&["open-1", "open-22", "no"]);
+                    let mut session = session(rules);
+                    let mut access = Access {
+                        session: &mut session,
+                        names: &names,
+                    };
+                    // Each prefix decides the same, or asks for more.
+                    let starts: Vec<_> = (0..=body.len())
+                        .filter_map(|end| access.allows_start((0, version), &body[..end]).ok())
+                        .collect();
+                    let start = *starts.last().expect("the whole is enough");
+                    assert!(starts.iter().all(|one| *one == start));
+                    let whole = access
+                        .check((0, version), &[], &body, true)
+                        .expect("decodes");
+                    let is_forwarded = matches!(whole, Some(Verdict::Forward(None)));
+                    let what = format!("{rules}: version {version}, {transaction:?}, {topics:?}");
+                    assert!(!start || is_forwarded, "{what}");
+                    // Only a request with several topics, or none, is needed as a whole.
+                    let is_shown = is_all || topics.len() == 1;
+                    assert_eq!(start, is_forwarded && is_shown, "{what}");
+                    allowed += usize::from(start);
+                }
+            }
+        }
+    }
+    assert!(allowed > 0);
+}
+
 #[test]
 fn dry_run_only_counts() {
     let mut session = session(&format!("mode = \"dry-run\"\n{RULES}"));

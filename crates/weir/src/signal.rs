@@ -66,6 +66,11 @@ impl SignalPipe {
         Ok(())
     }
 
+    /// Returns the end to which a thread writes to end the wait.
+    pub(crate) fn waker(&self) -> std::io::Result<Arc<UnixStream>> {
+        self.writer.try_clone().map(Arc::new)
+    }
+
     /// Waits for a signal, at most for `timeout`, which must not be zero.
     pub(crate) fn wait(&self, timeout: Duration) -> std::io::Result<()> {
         self.reader.set_read_timeout(Some(timeout))?;

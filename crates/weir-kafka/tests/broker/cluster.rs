@@ -288,7 +288,7 @@ fn pauses_for_a_quota_are_counted_and_lose_no_records() {
     let records = vec!["x".repeat(10_000); 320];
     broker.producer().store(&topic, 0, &records);
     let client_id = unique("throttled");
-    set_quota(&broker.bootstrap, &client_id, 300_000.0);
+    set_quota(&broker.bootstrap, &client_id, 250_000.0);
     let kafka = broker.kafka().with_property("client.id", client_id);
     let start = Instant::now();
     let mut source = broker.ingest_with(kafka, &[&topic], StartFrom::Earliest);

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
@@ -105,6 +106,16 @@ impl<L> Listeners<L> {
         });
         self.pending.push_back(key);
         Ok(())
+    }
+
+    /// Returns a copy of each listening socket. Both accept connections of the same queue.
+    ///
+    /// # Errors
+    /// The process has no more file descriptors.
+    pub fn copies(&self) -> io::Result<Vec<std::net::TcpListener>> {
+        let sockets = self.list.iter().map(|(_, listener)| &listener.socket);
+        let copies = sockets.map(|socket| socket.as_fd().try_clone_to_owned());
+        copies.map(|copy| Ok(copy?.into())).collect()
     }
 
     /// Closes the listeners that `keeps` does not keep. The kernel resets their pending

@@ -16,7 +16,7 @@ use super::admission::Admitted;
 use super::arrival::{Arrival, ArrivalError, FIRST};
 use super::events::{ListenerKey, ListenerTarget, LoopTimer};
 use super::loop_state::LoopState;
-use super::pair::ConnectionPair;
+use super::pair::{ConnectionPair, FIRST_REQUEST_MS};
 use super::proxy_loop::ProxyLoop;
 use crate::virtual_cluster::VirtualCluster;
 
@@ -109,11 +109,21 @@ impl ProxyLoop {
         self.end_arrival(id, &ArrivalError::Timeout);
     }
 
-    /// Closes all arrivals. None of them has sent a request.
-    pub(super) fn close_arrivals(&mut self) {
-        let all: Vec<_> = self.arrivals.iter().map(|(id, _)| id).collect();
-        for id in all {
-            self.end_arrival(id, &ArrivalError::Preface(PrefaceError::Closed));
+    /// Closes the arrivals that have had the time for a first request. None has sent one.
+    pub(super) fn drain_arrivals(&mut self) {
+        let now_ms = self.state.now_ms();
+        let all: Vec<_> = self
+            .arrivals
+            .iter()
+            .map(|(id, one)| (id, one.since_ms))
+            .collect();
+        for (id, since_ms) in all {
+            let until_ms = since_ms + FIRST_REQUEST_MS;
+            if until_ms <= now_ms {
+                self.end_arrival(id, &ArrivalError::Preface(PrefaceError::Closed));
+            } else {
+                self.state.core.set_timer(until_ms, LoopTimer::Arrival(id));
+            }
         }
     }
 

@@ -172,7 +172,7 @@ impl LoopHandler for ProxyLoop {
 
     fn end(&mut self) {
         self.publish();
-        if self.state.draining && self.pairs.is_empty() {
+        if self.state.draining && self.pairs.is_empty() && self.arrivals.is_empty() {
             self.state.core.stop();
         }
     }
@@ -187,6 +187,10 @@ impl LoopHandler for ProxyLoop {
             }
             LoopEvent::Unlisten(closed) => {
                 self.state.core.listeners.retain(|one| *one != closed);
+            }
+            LoopEvent::CopyListeners(reply) => {
+                // The requester may have timed out.
+                let _ = reply.try_send(self.state.core.listeners.copies());
             }
             LoopEvent::Resolved(id, candidates) => {
                 let pair = self.pairs.get_mut(id);
@@ -246,15 +250,7 @@ impl LoopHandler for ProxyLoop {
                 // The requester may have timed out.
                 let _ = reply.try_send(rows.collect());
             }
-            LoopEvent::Drain => {
-                self.state.draining = true;
-                self.state.core.listeners.retain(|_| false);
-                self.close_arrivals();
-                let all: Vec<_> = self.pairs.iter().map(|(id, _)| id).collect();
-                for id in all {
-                    self.forward(id);
-                }
-            }
+            LoopEvent::Drain => self.drain(),
             LoopEvent::Stop => self.state.core.stop(),
         }
     }
@@ -347,6 +343,10 @@ impl ProxyLoop {
             .and_then(|gate| gate.deadline_ms(since_ms));
         let until_ms = login_ms.map_or(until_ms, |login_ms| until_ms.min(login_ms));
         self.state.arm(&mut pair, until_ms);
+        if self.state.draining {
+            let new_until_ms = pair.new_until_ms();
+            self.state.arm(&mut pair, new_until_ms);
+        }
         self.pairs.insert(pair);
     }
 

@@ -49,6 +49,8 @@ pub(crate) enum LoopEvent {
     Listen(ListenerKey, TcpListener),
     /// The end of a listener.
     Unlisten(ListenerKey),
+    /// A request for copies of the listening sockets.
+    CopyListeners(crossbeam_channel::Sender<std::io::Result<Vec<TcpListener>>>),
     /// Candidate addresses for a pair's broker; none if the name cannot be resolved.
     Resolved(PairId, Vec<Candidate>),
     /// A reload: the current generation is another one. The loop replies with the number of

@@ -167,7 +167,7 @@ impl LoopState {
             return Ok(true);
         }
         let read_backoff = pair.up.open().map_or(0, |up| up.read_backoff);
-        let limit = match self.draining || pair.leaving {
+        let limit = match self.ends(pair) {
             // Only the rest of a partly received request.
             true => pair.requests.missing().min(READ_BYTES),
             false => read_bytes_for(read_backoff).min(self.iteration_limits.read_bytes),
@@ -407,7 +407,7 @@ impl LoopState {
 
     /// Closes a direction or the pair after one side has closed.
     fn check_ends(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
-        if (self.draining || pair.leaving) && pair.is_quiet() {
+        if self.ends(pair) && pair.is_quiet() {
             return Err(PairCloseReason::Drained);
         }
         let mut one_ended = false;

@@ -8,6 +8,7 @@ mod broker_logins;
 mod broker_session;
 mod closing;
 mod connect;
+mod draining;
 mod event_loop;
 mod events;
 mod filter_pool;

@@ -24,6 +24,9 @@ use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStrea
 use weir_filters::Direction;
 use weir_rules::{Access, AccessState};
 
+/// Time after the begin of a connection in which its first request usually arrives.
+pub(super) const FIRST_REQUEST_MS: u64 = 1_000;
+
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) stream: SocketStream,
@@ -358,6 +361,17 @@ impl ConnectionPair {
         }
         let names = &config.filters.names;
         Some(Access { session, names })
+    }
+
+    /// Returns `true` for a connection whose first request may be on its way. Closing it would
+    /// reset it, and its client would take the proxy for broken.
+    pub(super) fn is_new(&self, now_ms: u64) -> bool {
+        self.response_bytes == 0 && now_ms < self.new_until_ms()
+    }
+
+    /// Returns when the connection has had the time for a first request.
+    pub(super) fn new_until_ms(&self) -> u64 {
+        self.since_ms + FIRST_REQUEST_MS
     }
 
     /// Returns `true` if no request is in flight and nothing is partly received or sent.

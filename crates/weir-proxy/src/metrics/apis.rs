@@ -50,6 +50,7 @@ pub(super) fn encode(
         }
     }
     encode_connections(generation, encoder)?;
+    encode_topic_ids(generation, encoder)?;
     encode_errors(&sums, encoder)?;
     encode_principals(generation, encoder)?;
     let name = "weir_proxy_held_seconds";
@@ -106,6 +107,41 @@ fn encode_errors(sums: &Sums<'_>, encoder: &mut DescriptorEncoder<'_>) -> Result
     }
     Ok(())
 }
+
+fn encode_topic_ids(
+    generation: &Generation,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    let rows = generation.clusters.iter().map(|cluster| {
+        let counts = cluster.config.filters.names.counts();
+        (cluster.config.name.as_str(), counts)
+    });
+    let rows: Vec<_> = rows.collect();
+    for (place, (name, kind, help)) in TOPIC_IDS.into_iter().enumerate() {
+        let mut family = encoder.encode_descriptor(name, help, None, kind.metric_type())?;
+        for (cluster, counts) in &rows {
+            kind.encode(
+                counts[place],
+                family.encode_family(&[("cluster", *cluster)])?,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Numbers of topic ids: name of the metric, kind and help text.
+const TOPIC_IDS: [(&str, MetricKind, &str); 2] = [
+    (
+        "weir_proxy_topic_ids",
+        MetricKind::Gauge,
+        "Topic ids whose names the proxy knows, which filters and access rules need.",
+    ),
+    (
+        "weir_proxy_topic_id_lookups",
+        MetricKind::Counter,
+        "Topic ids whose names the proxy has requested from brokers.",
+    ),
+];
 
 fn encode_connections(
     generation: &Generation,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crossbeam_channel::bounded;
+use weir_net::listener::ListenerSource;
 
 use super::{LOOP_TIMEOUT, OpenedClusters, ReloadError, Reloader};
 use crate::config::ProxyConfig;
@@ -62,7 +63,9 @@ impl Reloader {
         if let Some(key) = self.fixed.changed_by(&config) {
             return Err(ReloadError::Fixed(key));
         }
-        let opened = OpenedClusters::open(&mut config, Some(&old), &mut next_id)?;
+        // Its sockets are closed again.
+        let source = Arc::new(ListenerSource::new(config.event_loops));
+        let opened = OpenedClusters::open(&mut config, Some(&old), &source, &mut next_id)?;
         let next = opened.clusters();
         self.current.set_candidate(Some(next.clone().into()));
         let closing = self.closing();

@@ -383,6 +383,7 @@ fn look_up(
 
 /// Returns a request for the names of topics, and adds it to those in flight.
 fn request_names(ids: &[TopicId], context: &mut RequestContext<'_>) -> Vec<u8> {
+    context.filtering.filters.names.count_requested(ids.len());
     // Responses come in order, so any correlation id will do.
     let correlation_id = 0;
     let mut request = Vec::new();

@@ -3,11 +3,12 @@
 use weir_wire::WireError;
 use weir_wire::header::RequestPeek;
 
+use super::error::HEADER_BYTES_MAX;
 use super::frame::check_size;
 use super::headers::{HeaderPeek, REQUEST_PEEK_BYTES, request_body_at, response_body_at};
 use super::{SIZE_BYTES, StreamError};
 use crate::config::ProxyLimits;
-use crate::versions::{self, flexible};
+use crate::versions::{self, PRODUCE, flexible};
 use weir_rules::{Access, PendingAccess, Verdict};
 
 /// The decision about a request.
@@ -36,6 +37,11 @@ pub(super) fn check(
     let Some(access) = access.as_mut().filter(|access| access.wants(key)) else {
         return Ok(HeaderPeek::Complete(Decided::Forward(None)));
     };
+    match allows_start(frame, total, (key, version), access)? {
+        HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
+        HeaderPeek::Complete(true) => return Ok(HeaderPeek::Complete(Decided::Forward(None))),
+        HeaderPeek::Complete(false) => {}
+    }
     check_size(total, limits.buffered_frame_bytes).map_err(StreamError::Client)?;
     let Some(frame) = frame.get(..total) else {
         return Ok(HeaderPeek::Incomplete(total));
@@ -67,6 +73,30 @@ pub(super) fn check(
     }))
 }
 
+/// Returns `true` if the start of a request is enough to allow it.
+fn allows_start(
+    frame: &[u8],
+    total: usize,
+    (key, version): (i16, i16),
+    access: &mut Access<'_>,
+) -> Result<HeaderPeek<bool>, StreamError> {
+    if key != PRODUCE {
+        return Ok(HeaderPeek::Complete(false));
+    }
+    let start = &frame[..frame.len().min(total)];
+    let is_allowed = request_body_at(start, key, version)
+        .and_then(|at| access.allows_start((key, version), &start[at..]));
+    match is_allowed {
+        Ok(is_allowed) => Ok(HeaderPeek::Complete(is_allowed)),
+        Err(WireError::Truncated { .. }) if start.len() < total.min(HEADER_BYTES_MAX) => {
+            let more = (start.len() * 2).clamp(START_BYTES, HEADER_BYTES_MAX);
+            Ok(HeaderPeek::Incomplete(more.min(total)))
+        }
+        // The whole request has the same error, or a longer header than usual.
+        Err(_) => Ok(HeaderPeek::Complete(false)),
+    }
+}
+
 /// Returns a whole response with its changes.
 pub(super) fn apply(
     frame: &[u8],
@@ -95,6 +125,9 @@ pub(super) fn note_fetch_session(
         None => more,
     }
 }
+
+/// Bytes of a request that usually contain the name of the first topic.
+const START_BYTES: usize = 128;
 
 /// Bytes of a response that usually contain the fetch session.
 const SESSION_BYTES: usize = 32;

@@ -6,14 +6,17 @@ mod config;
 mod connections;
 mod explain;
 mod reload;
+mod take_over;
 mod user;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use weir_proxy::Proxy;
 
 use self::config::{ProxyConfigArgs, load};
+use self::take_over::Inheritance;
 use super::server::{self, Server, Signals};
 use crate::exit::{Exit, Failure};
 
@@ -82,6 +85,13 @@ pub(crate) struct ProxyRunArgs {
     /// The proxy is ready when a broker of every virtual cluster responds.
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
+    /// Take over from the proxy that waits at this Unix socket, then wait there for a successor
+    ///
+    /// For an upgrade without refused connections: the new process gets the listeners of the
+    /// running one, which shuts down as soon as the new one is ready. Without a running proxy it
+    /// just starts. Only processes of the same user can take over.
+    #[arg(long, value_name = "SOCKET")]
+    take_over: Option<PathBuf>,
 }
 
 pub(crate) fn run(command: ProxyCommand) -> Result<Exit, Failure> {
@@ -112,13 +122,29 @@ fn serve(args: &ProxyRunArgs) -> Result<Exit, Failure> {
         );
     }
     let scheme = config.admin.scheme();
-    let proxy = Proxy::start(config)?;
+    let event_loops = config.event_loops;
+    let inheritance = match &args.take_over {
+        Some(path) => Some((Inheritance::take(path, event_loops)?, path)),
+        None => None,
+    };
+    let proxy = match &inheritance {
+        Some((inheritance, _)) => Proxy::start_with(config, Arc::clone(&inheritance.source))?,
+        None => Proxy::start(config)?,
+    };
     for (cluster, address) in proxy.addresses() {
         tracing::info!(cluster, bootstrap = %address, "listening for clients");
     }
     let admin = proxy.admin_address();
     tracing::info!(admin = %format_args!("{scheme}://{admin}"), "proxy started");
-    server::run(proxy, &signals, args.ready_file.as_deref())
+    let ready_file = args.ready_file.as_deref();
+    match inheritance {
+        Some((inheritance, path)) => {
+            let stopper = signals.stopper()?;
+            let server = inheritance.into_server(proxy, event_loops, path.clone(), stopper);
+            server::run(server, &signals, ready_file)
+        }
+        None => server::run(proxy, &signals, ready_file),
+    }
 }
 
 impl Server for Proxy {

@@ -1,5 +1,7 @@
 //! Life cycle of a server command, from start to shutdown, and limits of its process.
 
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -25,6 +27,10 @@ const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// A running gateway or proxy.
 pub(super) trait Server {
     fn is_ready(&self) -> bool;
+    /// Is called once, when the server is ready, before the ready file is written.
+    fn on_ready(&self) -> Result<(), Failure> {
+        Ok(())
+    }
     /// Logs the reasons why the server is not ready; nothing if it is.
     fn log_unready(&self);
     /// Reads certificates again and opens logs again. Logs errors and then keeps the current ones.
@@ -33,6 +39,22 @@ pub(super) trait Server {
     fn ready_file(&self) -> Value;
     /// Shuts down gracefully. Returns the names of threads that did not end in time.
     fn shut_down(self) -> Vec<String>;
+}
+
+/// Stops a server from another thread.
+#[derive(Debug, Clone)]
+pub(super) struct Stopper {
+    stop: Arc<AtomicBool>,
+    wake: Arc<UnixStream>,
+}
+
+impl Stopper {
+    /// Lets the server shut down.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // The server looks at the flag anyway, only later.
+        let _ = (&*self.wake).write(&[0]);
+    }
 }
 
 /// Signals received so far.
@@ -50,6 +72,14 @@ impl Signals {
             stop,
             reload: Arc::default(),
             arrived: SignalPipe::open().or_exit(Exit::Instrument)?,
+        })
+    }
+
+    /// Returns a handle with which another thread stops the server, as SIGTERM does.
+    pub(super) fn stopper(&self) -> Result<Stopper, Failure> {
+        Ok(Stopper {
+            stop: Arc::clone(&self.stop),
+            wake: self.arrived.waker().or_exit(Exit::Instrument)?,
         })
     }
 
@@ -77,6 +107,7 @@ pub(super) fn run(
         if !was_ready && server.is_ready() {
             was_ready = true;
             tracing::info!("ready");
+            server.on_ready()?;
             if let Some(path) = ready_file {
                 write_ready_file(path, server.ready_file())?;
             }

@@ -10,6 +10,7 @@ mod registry;
 mod sessions;
 #[path = "../support/mod.rs"]
 mod support;
+mod take_over;
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;

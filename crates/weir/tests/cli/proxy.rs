@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::broker;
 use super::support::{Process, Signal, send_signal, text, weir};
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
+pub(super) fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !condition() {
         assert!(Instant::now() < deadline, "timed out waiting for {what}");
@@ -23,13 +23,13 @@ fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// A running `weir proxy run`.
-struct RunningProxy {
+pub(super) struct RunningProxy {
     process: Process,
     log: PathBuf,
 }
 
 impl RunningProxy {
-    fn start(dir: &Path, args: &[&str]) -> Self {
+    pub(super) fn start(dir: &Path, args: &[&str]) -> Self {
         let log = dir.join("proxy.log");
         let mut command = weir(&["proxy", "run"]);
         command.args(args).stdout(Stdio::null());
@@ -40,27 +40,31 @@ impl RunningProxy {
         }
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         send_signal(self.process.id(), signal);
     }
 
     /// Waits for the exit and returns the exit code.
-    fn ends(&mut self) -> i32 {
-        let mut code = None;
+    pub(super) fn ends(&mut self) -> i32 {
+        self.await_end().code().expect("a code")
+    }
+
+    pub(super) fn await_end(&mut self) -> ExitStatus {
+        let mut ended = None;
         await_that("its end", || {
-            code = self.process.try_wait().unwrap();
-            code.is_some()
+            ended = self.process.try_wait().unwrap();
+            ended.is_some()
         });
-        code.and_then(|status| status.code()).expect("a code")
+        ended.expect("it has ended")
     }
 }
 
 /// Returns a page of the admin port; `None` if it is closed.
-fn page(admin: &str, path: &str) -> Option<String> {
+pub(super) fn page(admin: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(admin).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
@@ -74,7 +78,7 @@ fn metric(admin: &str, line: &str) -> bool {
 }
 
 /// Returns a Kafka request without a client id.
-fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
+pub(super) fn request(key: i16, version: i16, id: i32, body: &[u8]) -> Vec<u8> {
     let size = (10 + body.len()) as i32;
     let head = [
         size.to_be_bytes().as_slice(),

@@ -4,6 +4,11 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use super::test_env::{LOOK, TEST_TIMEOUT};
 
 /// A relay that listens until the test program ends.
 #[derive(Debug)]
@@ -50,8 +55,17 @@ impl Proxy {
         String::from_utf8_lossy(&lock(&self.recorded)).to_lowercase()
     }
 
-    /// Closes all current connections and returns their number. Later connections are relayed.
-    pub(crate) fn cut(&self) -> usize {
+    /// Waits until there is a connection and closes all. Later connections are relayed.
+    pub(crate) fn cut(&self) -> Result<()> {
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        while self.close_all() == 0 {
+            ensure!(Instant::now() < deadline, "there was no connection to cut");
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    fn close_all(&self) -> usize {
         let sockets = std::mem::take(&mut *lock(&self.sockets));
         let open = sockets
             .iter()
