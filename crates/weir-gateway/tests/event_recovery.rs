@@ -174,6 +174,30 @@ fn other_ids_reset_to_a_snapshot() {
     gateway.shut_down();
 }
 
+/// A topic of the same name has other records.
+#[test]
+fn ids_of_a_deleted_topic_reset_to_a_snapshot() {
+    let env = TestEnv::new();
+    let gateway = env.start_gateway(|xml| xml);
+    let query = "item=ltest-[key=a]&fields=value";
+    let mut first = Events::open(gateway.listen_address(), query);
+    first.next_id();
+    env.produce("a", "old");
+    first.expect("snapshot", &item("a"), "value", "old");
+    let id = first.id.clone();
+    drop(first);
+    gateway.shut_down();
+    env.recreate_topic();
+    let gateway = env.start_gateway(|xml| xml);
+    env.produce("a", "new");
+    let mut client = resume(&gateway, query, &id);
+    assert_reset(&mut client, &item("a"), "other_partitions");
+    env.produce("a", "newer");
+    let (_, _, value) = client.value("value");
+    assert!(["new", "newer"].contains(&value.as_str()), "{value}");
+    gateway.shut_down();
+}
+
 #[test]
 fn deleted_and_too_many_records_reset_to_a_snapshot() {
     let env = TestEnv::new();

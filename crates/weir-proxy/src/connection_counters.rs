@@ -1,6 +1,10 @@
 //! Counters of the client connections of a virtual cluster.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_net::lock;
 
 /// Cause of the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,29 +45,40 @@ const CAUSES: [(CloseCause, &str); 9] = [
 /// Connections of a virtual cluster, counted by all event loops.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionCounters {
-    opened: AtomicU64,
+    /// Open connections by the node id whose address the client has used; `None` stands for the
+    /// bootstrap address. Ids without connections have no entry.
+    open: Mutex<BTreeMap<Option<i32>, u64>>,
     closed: [AtomicU64; CAUSES.len()],
 }
 
 impl ConnectionCounters {
-    pub(crate) fn count_opened(&self) {
-        self.opened.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_opened(&self, node_id: Option<i32>) {
+        *lock(&self.open).entry(node_id).or_default() += 1;
     }
 
-    pub(crate) fn count_closed(&self, cause: CloseCause) {
+    pub(crate) fn count_closed(&self, node_id: Option<i32>, cause: CloseCause) {
         self.closed[cause as usize].fetch_add(1, Ordering::Relaxed);
+        let mut open = lock(&self.open);
+        let left = open.remove(&node_id).unwrap_or_default();
+        if left > 1 {
+            open.insert(node_id, left - 1);
+        }
     }
 
-    /// Returns the number of open connections, and of closed ones by the name of their cause.
-    pub(crate) fn counts(&self) -> (u64, [(&'static str, u64); CAUSES.len()]) {
-        // Closed ones first, so that a connection that opens and closes meanwhile is not missing.
-        let closed = CAUSES.map(|(cause, name)| {
+    /// Returns the numbers of open connections by node id. That of the bootstrap address is always
+    /// there.
+    pub(crate) fn open(&self) -> BTreeMap<Option<i32>, u64> {
+        let mut open = lock(&self.open).clone();
+        open.entry(None).or_default();
+        open
+    }
+
+    /// Returns the numbers of closed connections by the name of their cause.
+    pub(crate) fn closed(&self) -> [(&'static str, u64); CAUSES.len()] {
+        CAUSES.map(|(cause, name)| {
             let count = self.closed[cause as usize].load(Ordering::Relaxed);
             (name, count)
-        });
-        let opened = self.opened.load(Ordering::Relaxed);
-        let sum: u64 = closed.iter().map(|(_, count)| count).sum();
-        (opened.saturating_sub(sum), closed)
+        })
     }
 }
 
@@ -76,12 +91,22 @@ mod tests {
         let counters = ConnectionCounters::default();
         for (number, (cause, _)) in CAUSES.into_iter().enumerate() {
             assert_eq!(cause as usize, number);
-            counters.count_opened();
-            counters.count_closed(cause);
+            counters.count_closed(None, cause);
         }
-        counters.count_opened();
-        let (open, closed) = counters.counts();
-        assert_eq!(open, 1);
-        assert!(closed.iter().all(|(_, count)| *count == 1));
+        assert!(counters.closed().iter().all(|(_, count)| *count == 1));
+    }
+
+    #[test]
+    fn open_connections_count_for_their_broker() {
+        let counters = ConnectionCounters::default();
+        for node_id in [Some(1), Some(2), None, Some(1)] {
+            counters.count_opened(node_id);
+        }
+        let open = |counters: &ConnectionCounters| Vec::from_iter(counters.open());
+        assert_eq!(open(&counters), [(None, 1), (Some(1), 2), (Some(2), 1)]);
+        for node_id in [Some(1), Some(2), None] {
+            counters.count_closed(node_id, CloseCause::Peer);
+        }
+        assert_eq!(open(&counters), [(None, 0), (Some(1), 1)]);
     }
 }

@@ -138,6 +138,16 @@ impl TestEnv {
         }
     }
 
+    /// Deletes the topic and creates one of the same name.
+    pub fn recreate_topic(&self) {
+        let names = std::slice::from_ref(&self.topic);
+        self.admin.delete_topics(names).expect("deleted");
+        let kept = [("retention.ms", "-1")];
+        self.admin
+            .create_topic(&self.topic, 1, 1, &kept)
+            .expect("created");
+    }
+
     /// Returns the servers of the broker.
     pub fn bootstrap(&self) -> &str {
         &self.bootstrap

@@ -314,7 +314,10 @@ impl ProxyLoop {
 
     /// Adds a pair, whose id is the next one.
     pub(super) fn open(&mut self, mut pair: ConnectionPair) {
-        pair.cluster.apis.connections.count_opened();
+        pair.cluster
+            .apis
+            .connections
+            .count_opened(pair.target.node_id());
         pair.in_flight.count_in(pair.cluster.apis.of_this_thread());
         let config = &pair.cluster.config;
         pair.login = config.logins.as_ref().map(|logins| {
@@ -396,7 +399,7 @@ impl ProxyLoop {
         };
         self.state.record_close(&pair, reason);
         let connections = &pair.cluster.apis.connections;
-        connections.count_closed(reason.cause(pair.leaving));
+        connections.count_closed(pair.target.node_id(), reason.cause(pair.leaving));
         self.state.drop_upstream(&mut pair);
         if let Some(pipe) = pair.pipe.take() {
             self.state.pipes.put_back(pipe);

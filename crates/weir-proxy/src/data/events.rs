@@ -24,6 +24,16 @@ pub(crate) enum ListenerTarget {
     Broker(i32),
 }
 
+impl ListenerTarget {
+    /// Returns the node id of the broker; `None` for any broker.
+    pub(crate) fn node_id(self) -> Option<i32> {
+        match self {
+            Self::Bootstrap => None,
+            Self::Broker(id) => Some(id),
+        }
+    }
+}
+
 /// Identifies a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListenerKey {

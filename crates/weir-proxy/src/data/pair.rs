@@ -486,10 +486,7 @@ impl ConnectionPair {
             software: self.software.as_deref().map(str::to_owned),
             principal: self.principal().map(Principal::to_string),
             broker: self.broker.map(|broker| broker.to_string()),
-            node_id: match self.target {
-                ListenerTarget::Bootstrap => None,
-                ListenerTarget::Broker(id) => Some(id),
-            },
+            node_id: self.target.node_id(),
             state,
             age_ms: now_ms.saturating_sub(self.since_ms),
             idle_ms: now_ms.saturating_sub(self.active_ms),

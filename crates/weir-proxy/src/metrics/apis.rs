@@ -151,23 +151,26 @@ fn encode_connections(
     let rows: Vec<_> = clusters
         .map(|cluster| {
             let name = cluster.config.name.as_str();
-            (name, cluster.apis.connections.counts())
+            (name, &cluster.apis.connections)
         })
         .collect();
     let name = "weir_proxy_cluster_connections";
-    let help = "Open client connections by cluster.";
+    let help = "Open client connections by cluster and broker, as the client has addressed it.";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (cluster, (open, _)) in &rows {
-        let labels = [("cluster", *cluster)];
-        MetricKind::Gauge.encode(*open, family.encode_family(&labels)?)?;
+    for (cluster, connections) in &rows {
+        for (node_id, open) in connections.open() {
+            let broker = node_id.map_or_else(|| "bootstrap".to_owned(), |id| id.to_string());
+            let labels = [("cluster", *cluster), ("broker", &broker)];
+            MetricKind::Gauge.encode(open, family.encode_family(&labels)?)?;
+        }
     }
     let name = "weir_proxy_connections_closed";
     let help = "Client connections that ended, by cluster and cause.";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (cluster, (_, closed)) in &rows {
-        for (cause, count) in closed {
+    for (cluster, connections) in &rows {
+        for (cause, count) in connections.closed() {
             let labels = [("cluster", *cluster), ("cause", cause)];
-            MetricKind::Counter.encode(*count, family.encode_family(&labels)?)?;
+            MetricKind::Counter.encode(count, family.encode_family(&labels)?)?;
         }
     }
     Ok(())

@@ -69,7 +69,8 @@ fn spread_ends_take_the_interval() {
         let earliest = Duration::from_millis(200 * number as u64);
         assert!(since.elapsed() >= earliest, "connection {number}");
     }
-    proxy.await_metric("weir_proxy_cluster_connections{cluster=\"default\"}", 0);
+    let open = "weir_proxy_cluster_connections{cluster=\"default\",broker=\"bootstrap\"}";
+    proxy.await_metric(open, 0);
     let closed = "weir_proxy_connections_closed_total{cluster=\"default\",cause=\"reload\"}";
     assert_eq!(proxy.metric(closed), 5);
     assert_eq!(proxy.metric("weir_proxy_reload_closed_total"), 5);

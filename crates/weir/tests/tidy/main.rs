@@ -191,6 +191,29 @@ fn packages() -> dependencies::Packages {
     dependencies::Packages::read(manifests, &read(&root().join("Cargo.lock")))
 }
 
+/// Link-time optimization takes the level of the last crate for the whole program.
+#[test]
+fn release_optimizes_the_whole_program_for_speed() {
+    let manifest: toml::Table = toml::from_str(&read(&root().join("Cargo.toml"))).expect("TOML");
+    let release = manifest["profile"]["release"].as_table().expect("a table");
+    assert!(!release.contains_key("opt-level"), "the default is 3");
+    let packages = release["package"].as_table().expect("a table");
+    assert_eq!(packages["weir"]["opt-level"].as_integer(), Some(2));
+    let hot = [
+        "weir-fanout",
+        "weir-filters",
+        "weir-gateway",
+        "weir-mapping",
+        "weir-net",
+    ];
+    for name in hot.iter().chain(&["weir-proxy", "weir-tlcp", "weir-wire"]) {
+        assert!(
+            !packages.contains_key(*name),
+            "{name} is on the path of records"
+        );
+    }
+}
+
 #[test]
 fn at_most_300_packages_are_locked() {
     let count = packages().locked_count;
