@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
 use super::BenchError;
-use super::role_group::RoleInstance;
 use crate::experiment::names::names;
 use weir_engine::inventory::InventoryRole;
 use weir_engine::machines::{ConnectedMachine, RoleInput, RoleSession, StartedSession};
@@ -69,6 +68,32 @@ impl ProcessRole {
 
     pub(super) fn produces(self) -> bool {
         matches!(self, Self::Produce | Self::ProduceMarked)
+    }
+}
+
+/// Process of a role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RoleInstance {
+    pub(super) role: ProcessRole,
+    /// Index among the processes of the role, from 0.
+    pub(super) index: usize,
+}
+
+impl RoleInstance {
+    /// Returns the name of its files, without extension.
+    pub(super) fn file_stem(self) -> String {
+        let name = self.role.name();
+        match self.index {
+            0 => name.to_owned(),
+            index => format!("{name}-{}", index + 1),
+        }
+    }
+}
+
+/// Returns the first process of a role, usually the only one.
+impl From<ProcessRole> for RoleInstance {
+    fn from(role: ProcessRole) -> Self {
+        Self { role, index: 0 }
     }
 }
 

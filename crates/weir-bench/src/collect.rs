@@ -9,8 +9,8 @@ use weir_stats::run::LatencySummary;
 use weir_stats::{Histogram, NegativeCount, hlog};
 
 use super::BenchError;
-use super::child::{ChildEvent, ProcessRole};
-use super::role_group::{self, ProcessEvents, RoleGroup, RoleInstance};
+use super::child::{ChildEvent, ProcessRole, RoleInstance};
+use super::role_group::{self, ProcessEvents, RoleGroup};
 use weir_load::delivery::DeliverySummary;
 use weir_load::sampler::RoleSample;
 use weir_load::worker::protocol::{

@@ -190,7 +190,11 @@ impl HostLimits {
             descriptors: descriptors_allowed(),
             broker_connections: lab.map_or(u64::MAX, Lab::max_clients_hint),
             ports: local_ports(),
-            cores: environment::cores(),
+            // Processes on other machines do not use the cores of this one.
+            cores: match machines {
+                Some(_) => u64::MAX,
+                None => environment::cores(),
+            },
         }
     }
 }

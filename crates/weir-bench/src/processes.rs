@@ -6,11 +6,10 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use super::cell_clocks::CellClocks;
-use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
+use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleInstance, RoleProcess};
 use super::collect::Collected;
 use super::observer::Live;
 use super::result::MeasuredWindow;
-use super::role_group::RoleInstance;
 use super::usage::CellUsage;
 use crate::experiment::RunContext;
 use crate::experiment::turns::{BROKER_EXITED, CellFailure, CellResult};

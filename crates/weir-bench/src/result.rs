@@ -378,8 +378,7 @@ const EDGE_NS: u64 = 100_000_000;
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::child::ChildEvent;
-    use super::super::role_group::RoleInstance;
+    use super::super::child::{ChildEvent, RoleInstance};
     use super::*;
     use weir_load::delivery::DeliveryCounts;
     use weir_load::worker::protocol::{Summary, WorkerEvent, WorkerProgress};

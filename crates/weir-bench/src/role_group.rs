@@ -4,33 +4,7 @@ use weir_load::delivery::DeliverySummary;
 use weir_load::worker::protocol::{GAUGES, WorkerProgress};
 use weir_stats::Histogram;
 
-use super::child::ProcessRole;
-
-/// Process of a role.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RoleInstance {
-    pub(super) role: ProcessRole,
-    /// Index among the processes of the role, from 0.
-    pub(super) index: usize,
-}
-
-impl RoleInstance {
-    /// Returns the name of its files, without extension.
-    pub(super) fn file_stem(self) -> String {
-        let name = self.role.name();
-        match self.index {
-            0 => name.to_owned(),
-            index => format!("{name}-{}", index + 1),
-        }
-    }
-}
-
-/// Returns the first process of a role, usually the only one.
-impl From<ProcessRole> for RoleInstance {
-    fn from(role: ProcessRole) -> Self {
-        Self { role, index: 0 }
-    }
-}
+use super::child::{ProcessRole, RoleInstance};
 
 /// Processes of a role. Each runs a share; the events of the group are those of one process with
 /// all shares.

@@ -3,8 +3,9 @@
 use weir_stats::NegativeCount;
 use weir_stats::run::{LatencySummary, ShareResult};
 
+use super::child::RoleInstance;
 use super::result::Measured;
-use super::role_group::{ProcessEvents, RoleInstance};
+use super::role_group::ProcessEvents;
 
 impl Measured<'_> {
     /// Returns the result of each process of the receivers; none if it is the only one.

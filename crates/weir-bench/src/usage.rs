@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use weir_stats::run::{Cell, MachineUsage, RoleUsage};
 
-use super::child::ProcessRole;
+use super::child::{ProcessRole, RoleInstance};
 use super::environment;
-use super::role_group::RoleInstance;
 use super::saturation::MachineLoad;
 use weir_load::sampler::{RoleSample, RoleUsageSpan, Sampler};
 

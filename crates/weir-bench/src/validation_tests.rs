@@ -12,10 +12,9 @@ use weir_stats::run::{
 };
 use weir_stats::{CompactHistogram, Histogram, hlog};
 
-use super::child::{ChildEvent, ProcessRole};
+use super::child::{ChildEvent, ProcessRole, RoleInstance};
 use super::collect::Collected;
 use super::result::{self, Measured, MeasuredWindow};
-use super::role_group::RoleInstance;
 use super::usage::CellUsage;
 use crate::plan::Plan;
 use weir_load::delivery::{Conflation, DeliveryChecker, DeliverySummary, Expected, Ledger};
