@@ -12,6 +12,7 @@ use std::time::Duration;
 use weir_stats::run::Cell;
 
 use super::child::{ProcessRole, RoleProcess};
+use super::collect::Collected;
 use super::gateway::{GatewayFiles, GatewayReady};
 use super::observer::Observer;
 use super::probe::{ProbeError, ProbeProcess};
@@ -230,6 +231,7 @@ impl<'a> RunningCell<'a> {
             observer.live(&live::live(plan, spec, processes, "connect", 0.0));
             now_unix_ns + live::SECOND_NS
         };
+        let what = |_: &mut Collected| what.to_owned();
         self.processes.wait(what, timeout, |_| done(), tick)
     }
 }

@@ -26,11 +26,11 @@ use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 
 #[derive(Debug)]
 pub(super) enum ChildEvent {
-    Event(ProcessRole, WorkerEvent),
+    Event(RoleInstance, WorkerEvent),
     /// Sample of a process on another machine.
-    Sample(ProcessRole, RoleSample),
-    InvalidLine(ProcessRole, String),
-    Closed(ProcessRole),
+    Sample(RoleInstance, RoleSample),
+    InvalidLine(RoleInstance, String),
+    Closed(RoleInstance),
 }
 
 /// Role of a process in a cell; also its name in the results.
@@ -71,10 +71,38 @@ impl ProcessRole {
     }
 }
 
+/// Process of a role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RoleInstance {
+    pub(super) role: ProcessRole,
+    /// Index among the processes of the role, from 0.
+    pub(super) index: usize,
+}
+
+impl RoleInstance {
+    /// Returns the name of its files, without extension.
+    pub(super) fn file_stem(self) -> String {
+        let name = self.role.name();
+        match self.index {
+            0 => name.to_owned(),
+            index => format!("{name}-{}", index + 1),
+        }
+    }
+}
+
+/// Returns the first process of a role, usually the only one.
+impl From<ProcessRole> for RoleInstance {
+    fn from(role: ProcessRole) -> Self {
+        Self { role, index: 0 }
+    }
+}
+
 /// Running child process; killed when dropped.
 #[derive(Debug)]
 pub(super) struct RoleProcess {
     pub(super) role: ProcessRole,
+    /// Index among the processes of the role.
+    index: usize,
     handle: ProcessHandle,
     stdin: Option<Box<dyn RoleInput>>,
     log: PathBuf,
@@ -135,20 +163,23 @@ impl RoleProcess {
     pub(super) fn remote_worker(
         machine: &ConnectedMachine,
         request: RoleProcessRequest,
-        role: ProcessRole,
+        instance: RoleInstance,
         dir: &Path,
         messages: SyncSender<ChildEvent>,
     ) -> Result<Self, BenchError> {
-        let (log, log_file) = create_log(role, dir)?;
+        let RoleInstance { role, index } = instance;
+        let (log, log_file) = create_log(instance, dir)?;
         let StartedSession {
             input,
             output,
             session,
-        } = machine
-            .start(request, log_file)
-            .map_err(|error| BenchError::Spawn(role.name(), error))?;
+        } = machine.start(request, log_file).map_err(|error| {
+            let text = format!("on {}: {error}", machine.name);
+            BenchError::Spawn(role.name(), io::Error::new(error.kind(), text))
+        })?;
         let started = Self {
             role,
+            index,
             handle: ProcessHandle::Remote(session),
             stdin: Some(input),
             log,
@@ -164,11 +195,17 @@ impl RoleProcess {
         dir: &Path,
         messages: SyncSender<ChildEvent>,
     ) -> Result<Self, BenchError> {
-        let role = self.role;
-        let raw_path = dir.join(format!("{}.jsonl", role.name()));
+        let instance = self.instance();
+        let raw_path = dir.join(format!("{}.jsonl", instance.file_stem()));
         let raw = File::create(&raw_path).map_err(|error| BenchError::file(&raw_path, error))?;
-        thread::spawn(move || read_events(role, output, raw, &messages));
+        thread::spawn(move || read_events(instance, output, raw, &messages));
         Ok(self)
+    }
+
+    /// Returns its role and its index among the processes of the role.
+    pub(super) fn instance(&self) -> RoleInstance {
+        let (role, index) = (self.role, self.index);
+        RoleInstance { role, index }
     }
 
     /// Starts a process that does not speak the worker protocol.
@@ -196,7 +233,7 @@ impl RoleProcess {
         dir: &Path,
         piped: bool,
     ) -> Result<(Self, Option<ChildStdout>), BenchError> {
-        let (log, log_file) = create_log(role, dir)?;
+        let (log, log_file) = create_log(role.into(), dir)?;
         let pipe = || if piped { Stdio::piped() } else { Stdio::null() };
         let mut child = command
             .stdin(pipe())
@@ -208,6 +245,7 @@ impl RoleProcess {
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let started = Self {
             role,
+            index: 0,
             handle: ProcessHandle::Here(OwnedChild(child)),
             stdin: stdin.map(|it| Box::new(it) as Box<dyn RoleInput>),
             log,
@@ -288,16 +326,16 @@ impl RoleProcess {
     }
 }
 
-/// Creates the file for the log of a role.
-fn create_log(role: ProcessRole, dir: &Path) -> Result<(PathBuf, File), BenchError> {
-    let log = dir.join(format!("{}.log", role.name()));
+/// Creates the file for the log of a process.
+fn create_log(instance: RoleInstance, dir: &Path) -> Result<(PathBuf, File), BenchError> {
+    let log = dir.join(format!("{}.log", instance.file_stem()));
     let file = File::create(&log).map_err(|error| BenchError::file(&log, error))?;
     Ok((log, file))
 }
 
 /// Forwards events until the output ends. Writes each line to disk before parsing it.
 fn read_events(
-    role: ProcessRole,
+    instance: RoleInstance,
     stdout: impl io::Read,
     mut raw: File,
     messages: &SyncSender<ChildEvent>,
@@ -306,28 +344,28 @@ fn read_events(
         let Ok(mut line) = line else { break };
         line.push(b'\n');
         if let Err(error) = raw.write_all(&line) {
-            tracing::warn!(role = role.name(), %error, "writing a raw event failed");
+            tracing::warn!(role = instance.role.name(), %error, "writing a raw event failed");
         }
-        let message = match parse(role, &line) {
+        let message = match parse(instance, &line) {
             Ok(Some(message)) => message,
             Ok(None) => continue,
-            Err(error) => ChildEvent::InvalidLine(role, error.to_string()),
+            Err(error) => ChildEvent::InvalidLine(instance, error.to_string()),
         };
         if messages.send(message).is_err() {
             return;
         }
     }
     // Fails only if the receiver has been dropped.
-    let _ = messages.send(ChildEvent::Closed(role));
+    let _ = messages.send(ChildEvent::Closed(instance));
 }
 
 /// Parses a line of a worker, or of the session of a worker on another machine.
-fn parse(role: ProcessRole, line: &[u8]) -> serde_json::Result<Option<ChildEvent>> {
+fn parse(instance: RoleInstance, line: &[u8]) -> serde_json::Result<Option<ChildEvent>> {
     if !line.starts_with(EVENT_PREFIX) {
-        return serde_json::from_slice(line).map(|event| Some(ChildEvent::Event(role, event)));
+        return serde_json::from_slice(line).map(|event| Some(ChildEvent::Event(instance, event)));
     }
     Ok(match serde_json::from_slice(line)? {
-        SessionEvent::Usage(sample) => Some(ChildEvent::Sample(role, sample)),
+        SessionEvent::Usage(sample) => Some(ChildEvent::Sample(instance, sample)),
         SessionEvent::Hello { .. } => None,
     })
 }

@@ -9,7 +9,8 @@ use weir_stats::run::LatencySummary;
 use weir_stats::{Histogram, NegativeCount, hlog};
 
 use super::BenchError;
-use super::child::{ChildEvent, ProcessRole};
+use super::child::{ChildEvent, ProcessRole, RoleInstance};
+use super::role_group::{self, ProcessEvents, RoleGroup};
 use weir_load::delivery::DeliverySummary;
 use weir_load::sampler::RoleSample;
 use weir_load::worker::protocol::{
@@ -34,22 +35,27 @@ pub(super) struct Collected {
     log: hlog::IntervalLogWriter<BufWriter<File>>,
     /// Start of the measured window; earlier intervals belong to the warm-up and are ignored.
     pub(super) count_from_unix_ns: u64,
+    /// Processes of each role that has sent an event, or is known to have several processes.
+    groups: BTreeMap<ProcessRole, RoleGroup>,
     /// Histograms of the window, by stage.
     pub(super) stages: BTreeMap<LatencyTag, Histogram>,
+    /// Reports of each role: of its only process, or the sums of several.
     pub(super) progress: BTreeMap<ProcessRole, Vec<WorkerProgress>>,
+    /// Connections of each role whose processes are all ready.
     pub(super) ready: BTreeMap<ProcessRole, u64>,
     pub(super) port: Option<u16>,
     pub(super) produced: BTreeMap<ProcessRole, ProduceSummary>,
     /// Producer of background records; its times are not latencies of the cell.
     pub(super) background: Option<ProcessRole>,
+    /// Summary of the receivers, once all their processes have sent theirs.
     pub(super) delivery: Option<DeliverySummary>,
     /// Summary of a consumer that reads from the beginning.
     pub(super) scan: Option<ScanSummary>,
     /// Intervals of the stage `publish_ack`, in order.
     pub(super) publish_acks: Vec<LatencySpan>,
     /// Samples of processes on other machines that the sampler has not got yet.
-    pub(super) samples: Vec<(ProcessRole, RoleSample)>,
-    pub(super) closed: Vec<ProcessRole>,
+    pub(super) samples: Vec<(RoleInstance, RoleSample)>,
+    pub(super) closed: Vec<RoleInstance>,
     pub(super) errors: Vec<String>,
 }
 
@@ -63,6 +69,7 @@ impl Collected {
         Ok(Self {
             log,
             count_from_unix_ns: 0,
+            groups: BTreeMap::new(),
             stages: BTreeMap::new(),
             progress: BTreeMap::new(),
             ready: BTreeMap::new(),
@@ -78,7 +85,39 @@ impl Collected {
         })
     }
 
-    /// Returns `true` if a worker has sent its last result.
+    /// Sets the machines of a role, one for each of its processes.
+    pub(super) fn expect(&mut self, role: ProcessRole, hosts: impl IntoIterator<Item = String>) {
+        self.groups.insert(role, RoleGroup::on(hosts));
+    }
+
+    /// Returns the processes of a role.
+    pub(super) fn group(&mut self, role: ProcessRole) -> &mut RoleGroup {
+        self.groups.entry(role).or_default()
+    }
+
+    /// Returns the processes of a role if several share it.
+    pub(super) fn shares(&self, role: ProcessRole) -> &[ProcessEvents] {
+        let group = self.groups.get(&role).filter(|group| group.is_shared());
+        group.map_or(&[], RoleGroup::processes)
+    }
+
+    /// Returns the name of a process in messages.
+    pub(super) fn label(&self, instance: RoleInstance) -> String {
+        let name = instance.role.name();
+        let group = self.groups.get(&instance.role);
+        group.map_or_else(|| name.to_owned(), |group| group.label(instance))
+    }
+
+    /// Returns `true` if a process has sent its last result.
+    pub(super) fn has_ended(&self, instance: RoleInstance) -> bool {
+        let share = self.shares(instance.role).get(instance.index);
+        share.map_or_else(
+            || self.is_final(instance.role),
+            |share| share.delivery.is_some(),
+        )
+    }
+
+    /// Returns `true` if all workers of a role have sent their last results.
     pub(super) fn is_final(&self, role: ProcessRole) -> bool {
         match role {
             ProcessRole::Clients => self.delivery.is_some(),
@@ -89,53 +128,73 @@ impl Collected {
 
     pub(super) fn take(&mut self, message: ChildEvent) {
         match message {
-            ChildEvent::Event(role, event) => self.event(role, event),
-            ChildEvent::InvalidLine(role, error) => {
-                self.errors
-                    .push(format!("{} sent an invalid event: {error}", role.name()));
+            ChildEvent::Event(instance, event) => self.event(instance, event),
+            ChildEvent::InvalidLine(instance, error) => {
+                self.error(instance, &format!("sent an invalid event: {error}"));
             }
-            ChildEvent::Closed(role) => self.closed.push(role),
-            ChildEvent::Sample(role, sample) => self.samples.push((role, sample)),
+            ChildEvent::Closed(instance) => self.closed.push(instance),
+            ChildEvent::Sample(instance, sample) => self.samples.push((instance, sample)),
         }
     }
 
-    fn event(&mut self, role: ProcessRole, event: WorkerEvent) {
+    fn error(&mut self, instance: RoleInstance, text: &str) {
+        let label = self.label(instance);
+        self.errors.push(format!("{label} {text}"));
+    }
+
+    fn event(&mut self, instance: RoleInstance, event: WorkerEvent) {
+        let RoleInstance { role, index } = instance;
         match event {
             WorkerEvent::Hello { .. }
             | WorkerEvent::Report { .. }
             | WorkerEvent::ReportSamples(_) => {}
             WorkerEvent::Ready { connections, port } => {
-                self.ready.insert(role, connections);
+                if let Some(connections) = self.group(role).ready(index, connections) {
+                    self.ready.insert(role, connections);
+                }
                 self.port = self.port.or(port);
             }
-            WorkerEvent::Progress(progress) => {
-                self.progress.entry(role).or_default().push(progress)
-            }
+            WorkerEvent::Progress(progress) => self.report(instance, progress),
             WorkerEvent::Interval(interval) => {
                 let (from, until) = (interval.from_unix_ns, interval.until_unix_ns);
                 match Histogram::from_base64(&interval.histogram) {
-                    Ok(histogram) => self.interval((role, interval.tag), from, until, &histogram),
-                    Err(error) => self.errors.push(format!("{}: {error}", role.name())),
+                    Ok(histogram) => {
+                        self.interval((instance, interval.tag), from, until, &histogram);
+                    }
+                    Err(error) => self.error(instance, &format!("sent an interval: {error}")),
                 }
             }
             WorkerEvent::Final { summary } => match summary {
                 Summary::Produce(summary) => {
                     self.produced.insert(role, summary);
                 }
-                Summary::Delivery(summary) => self.delivery = Some(summary),
+                Summary::Delivery(summary) => {
+                    self.delivery = self.group(role).finished(index, summary);
+                }
                 Summary::Scan(summary) => self.scan = Some(summary),
                 Summary::Floor(_) => {}
             },
             WorkerEvent::Error { message, .. } => {
-                self.errors
-                    .push(format!("{} failed: {message}", role.name()));
+                self.error(instance, &format!("failed: {message}"));
             }
+        }
+    }
+
+    fn report(&mut self, instance: RoleInstance, mut report: WorkerProgress) {
+        let RoleInstance { role, index } = instance;
+        let second = report.second.take().map(|it| Histogram::from_base64(&it));
+        let second = match second.transpose() {
+            Ok(second) => second,
+            Err(error) => return self.error(instance, &format!("sent a report: {error}")),
+        };
+        if let Some(report) = self.group(role).report(index, report, second.as_ref()) {
+            self.progress.entry(role).or_default().push(report);
         }
     }
 
     fn interval(
         &mut self,
-        (role, tag): (ProcessRole, LatencyTag),
+        (instance, tag): (RoleInstance, LatencyTag),
         from: u64,
         until: u64,
         histogram: &Histogram,
@@ -144,7 +203,7 @@ impl Collected {
         if from < self.count_from_unix_ns {
             return;
         }
-        let is_background = self.background == Some(role);
+        let is_background = self.background == Some(instance.role);
         let name = match is_background {
             true => format!("background_{}", tag.name()),
             false => tag.name().to_owned(),
@@ -160,6 +219,10 @@ impl Collected {
                 until_unix_ns: until,
                 histogram: histogram.clone(),
             });
+        }
+        if tag == LatencyTag::Response {
+            self.group(instance.role)
+                .response(instance.index, histogram);
         }
         if !is_background {
             self.stages.entry(tag).or_default().merge(histogram);
@@ -181,20 +244,7 @@ impl Collected {
     /// Returns a counter of `role` at `unix_ns`, interpolated between reports; `None` without
     /// reports.
     pub(super) fn counter_at(&self, role: ProcessRole, name: &str, unix_ns: u64) -> Option<f64> {
-        let reports = self.progress.get(&role)?;
-        let value = |report: &WorkerProgress| report.counters.get(name).map(|value| *value as f64);
-        let after = reports.iter().position(|report| report.unix_ns >= unix_ns);
-        let Some(after) = after else {
-            return value(reports.last()?);
-        };
-        let next = &reports[after];
-        let Some(before) = after.checked_sub(1).map(|at| &reports[at]) else {
-            return value(next);
-        };
-        let span = (next.unix_ns - before.unix_ns).max(1) as f64;
-        let share = unix_ns.saturating_sub(before.unix_ns) as f64 / span;
-        let (low, high) = (value(before)?, value(next)?);
-        Some(low + (high - low) * share)
+        role_group::counter_at(self.progress.get(&role)?, name, unix_ns)
     }
 
     /// Returns the number of records of all producers acknowledged by the brokers at `unix_ns`.
@@ -227,19 +277,20 @@ impl Collected {
         Some(self.counter_at(role, name, until)? - self.counter_at(role, name, from)?)
     }
 
-    pub(super) fn gauge_mean(
-        &self,
-        role: ProcessRole,
-        name: &str,
-        (from, until): (u64, u64),
-    ) -> Option<f64> {
-        let inside = |report: &&WorkerProgress| report.unix_ns > from && report.unix_ns <= until;
-        let reports = self.progress.get(&role)?.iter().filter(inside);
-        let values: Vec<f64> = reports
-            .filter_map(|report| report.counters.get(name))
-            .map(|v| *v as f64)
-            .collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    /// Returns the shares of a time span in which the event loops of a role's processes were busy,
+    /// with the names of the processes.
+    pub(super) fn busy_shares(&self, role: ProcessRole, span: (u64, u64)) -> Vec<(String, f64)> {
+        let shared = self.shares(role).iter().map(|it| it.reports.as_slice());
+        let mut reports: Vec<&[WorkerProgress]> = shared.collect();
+        if reports.is_empty() {
+            reports.extend(self.progress.get(&role).map(Vec::as_slice));
+        }
+        let shares = reports.into_iter().enumerate().filter_map(|(index, it)| {
+            let permille = role_group::gauge_mean(it, "busy_permille", span)?;
+            let label = self.label(RoleInstance { role, index });
+            Some((label, permille / 1e3))
+        });
+        shares.collect()
     }
 }
 
@@ -254,7 +305,7 @@ mod tests {
             counters,
             ..WorkerProgress::default()
         };
-        ChildEvent::Event(ProcessRole::Clients, WorkerEvent::Progress(progress))
+        ChildEvent::Event(ProcessRole::Clients.into(), WorkerEvent::Progress(progress))
     }
 
     #[test]
@@ -275,11 +326,11 @@ mod tests {
             collected.counter_at(ProcessRole::Clients, "other", 150),
             None
         );
-        assert_eq!(
-            collected.gauge_mean(ProcessRole::Clients, "updates", (100, 200)),
-            Some(30.0)
-        );
-        collected.take(ChildEvent::InvalidLine(ProcessRole::Floor, "x".to_owned()));
+        let reports = &collected.progress[&ProcessRole::Clients];
+        let mean = role_group::gauge_mean(reports, "updates", (100, 200));
+        assert_eq!(mean, Some(30.0));
+        let floor = ProcessRole::Floor.into();
+        collected.take(ChildEvent::InvalidLine(floor, "x".to_owned()));
         assert_eq!(collected.errors, ["floor sent an invalid event: x"]);
         std::fs::remove_file(path).unwrap();
     }
@@ -293,7 +344,7 @@ mod tests {
         histogram.record_ns(5);
         for (from, until) in [(50, 150), (150, 250)] {
             collected.interval(
-                (ProcessRole::Produce, LatencyTag::PublishAck),
+                (ProcessRole::Produce.into(), LatencyTag::PublishAck),
                 from,
                 until,
                 &histogram,

@@ -73,7 +73,7 @@ pub(super) fn run(
 ) -> (Vec<Cell>, FindMax) {
     let mut steps = SearchSteps {
         context,
-        limits: HostLimits::of(context.run.broker),
+        limits: HostLimits::of(context.run),
         options,
         log: CellLog::new(context.run, observer, verdict::cell, 0),
         steps: Vec::new(),

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use weir_engine::inventory::InventoryRole;
 use weir_engine::limits::local_ports;
 use weir_lab::Lab;
 use weir_stats::run::{Cell, CellStatus};
 
 use super::{environment, quality, verdict};
-use crate::experiment::RunBroker;
+use crate::experiment::RunContext;
 use crate::plan::{Architecture, PlanPoint, StopRules, Subject};
 use weir_load::clients::descriptors_allowed;
 
@@ -155,7 +156,9 @@ pub(super) fn too_many_connections(
             limits.broker_connections
         ));
     }
-    (connections + PORTS_SPARE > limits.ports).then(|| {
+    // Clients on other machines connect from there.
+    let connects_here = is_kafka || !limits.clients_elsewhere;
+    (connects_here && connections + PORTS_SPARE > limits.ports).then(|| {
         format!(
             "{clients} clients need {connections} local ports for one address, this machine \
              has {} (net.ipv4.ip_local_port_range)",
@@ -173,16 +176,25 @@ pub(super) struct HostLimits {
     /// Local ports for connections to one address.
     pub(super) ports: u64,
     pub(super) cores: u64,
+    /// The clients of a server are on other machines.
+    pub(super) clients_elsewhere: bool,
 }
 
 impl HostLimits {
-    pub(super) fn of(broker: &RunBroker) -> Self {
-        let lab = broker.lab.as_ref();
+    pub(super) fn of(context: RunContext<'_>) -> Self {
+        let lab = context.broker.lab.as_ref();
+        let machines = context.run_dir.options.machines.as_ref();
+        let clients = machines.and_then(|it| it.with(InventoryRole::Clients).next());
         Self {
+            clients_elsewhere: clients.is_some(),
             descriptors: descriptors_allowed(),
             broker_connections: lab.map_or(u64::MAX, Lab::max_clients_hint),
             ports: local_ports(),
-            cores: environment::cores(),
+            // Processes on other machines do not use the cores of this one.
+            cores: match machines {
+                Some(_) => u64::MAX,
+                None => environment::cores(),
+            },
         }
     }
 }
@@ -259,6 +271,7 @@ mod tests {
         broker_connections: 15_000,
         ports: 28_000,
         cores: 4,
+        clients_elsewhere: false,
     };
 
     fn cell(mean_ms: f64, lost: u64, medians_ms: &[f64]) -> Cell {

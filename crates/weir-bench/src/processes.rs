@@ -1,19 +1,19 @@
 //! Processes of one cell: starting them, their events, resource usage and files.
 
-use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use super::cell_clocks::CellClocks;
-use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleProcess};
+use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleInstance, RoleProcess};
 use super::collect::Collected;
 use super::observer::Live;
 use super::result::MeasuredWindow;
 use super::usage::CellUsage;
 use crate::experiment::RunContext;
 use crate::experiment::turns::{BROKER_EXITED, CellFailure, CellResult};
+use weir_load::clients::ClientShare;
 use weir_load::clock::nanos;
 use weir_load::worker::protocol::{Schedule, WorkerCommand};
 
@@ -58,51 +58,61 @@ impl<'a> CellProcesses<'a> {
         self.context.run_dir.clock.now_unix_ns()
     }
 
-    /// Starts a worker; producers get priority over the processes that they load.
+    /// Starts the workers of a role; producers get priority over the processes that they load.
     pub(super) fn start(&mut self, role: ProcessRole, args: &[String]) -> CellResult {
         let context = self.context;
-        let worker = self.start_plain(role, args)?;
+        self.start_plain(role, args)?;
+        let mut started = self.running.iter().filter(|it| it.role == role);
         // The producers must keep their schedule even if the system under test uses all CPU time.
-        if role.produces() && !worker.raise_priority() {
+        if role.produces() && !started.all(RoleProcess::raise_priority) {
             let preferred = &context.run_dir.producers_preferred;
             preferred.store(false, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Starts a worker with the priority of all other processes.
-    pub(super) fn start_plain(
-        &mut self,
-        role: ProcessRole,
-        args: &[String],
-    ) -> CellResult<&RoleProcess> {
-        let (options, messages) = (self.context.run_dir.options, self.messages.clone());
-        let machines = options.machines.as_ref();
-        let worker = match machines.and_then(|it| it.with(role.in_inventory())) {
-            Some(machine) => {
-                let request = self.clocks.request(machine, args)?;
-                RoleProcess::remote_worker(machine, request, role, &self.dir, messages)?
-            }
-            None => {
-                let worker = RoleProcess::worker(&options.exe, args, role, &self.dir, messages)?;
-                self.usage.watch(role, worker.pid().as_slice());
-                worker
-            }
-        };
-        self.running.push(worker);
-        Ok(&self.running[self.running.len() - 1])
+    /// Starts the workers of a role with the priority of all other processes: one on this machine,
+    /// or one on each machine of the role.
+    pub(super) fn start_plain(&mut self, role: ProcessRole, args: &[String]) -> CellResult {
+        let options = self.context.run_dir.options;
+        let machines = options.machines.as_deref().into_iter();
+        let machines: Vec<_> = machines
+            .flat_map(|it| it.with(role.in_inventory()))
+            .collect();
+        if machines.is_empty() {
+            let messages = self.messages.clone();
+            let worker = RoleProcess::worker(&options.exe, args, role, &self.dir, messages)?;
+            self.usage.watch(role, worker.pid().as_slice());
+            self.running.push(worker);
+            return Ok(());
+        }
+        let hosts = machines.iter().map(|machine| machine.name.clone());
+        self.collected.expect(role, hosts);
+        for (index, machine) in machines.iter().enumerate() {
+            let of = machines.len();
+            let args = share_args(args, ClientShare { index, of });
+            let request = self.clocks.request(machine, &args)?;
+            let (instance, messages) = (RoleInstance { role, index }, self.messages.clone());
+            let worker =
+                RoleProcess::remote_worker(machine, request, instance, &self.dir, messages)?;
+            self.running.push(worker);
+        }
+        Ok(())
     }
 
-    /// Waits until a worker is ready, and calls `tick` every second.
+    /// Waits until all workers of a role are ready, and calls `tick` every second.
     pub(super) fn wait_ready(
         &mut self,
         role: ProcessRole,
         timeout: Duration,
         mut tick: impl FnMut(&Self),
     ) -> CellResult {
-        let what = format!("{} to be ready", role.name());
+        let what = |events: &mut Collected| {
+            let missing = events.group(role).not_ready(role);
+            format!("{missing} to be ready")
+        };
         let is_ready = |events: &Collected| events.ready.contains_key(&role);
-        self.wait(&what, timeout, is_ready, |processes, now_unix_ns| {
+        self.wait(what, timeout, is_ready, |processes, now_unix_ns| {
             tick(processes);
             now_unix_ns + SECOND_NS
         })?;
@@ -112,10 +122,10 @@ impl<'a> CellProcesses<'a> {
     }
 
     /// Processes events until `done` returns `true`, at most for `timeout`. Calls `tick` at once,
-    /// then at each time that it returns.
+    /// then at each time that it returns. `what` returns what is missing after the timeout.
     pub(super) fn wait(
         &mut self,
-        what: impl Display,
+        what: impl FnOnce(&mut Collected) -> String,
         timeout: Duration,
         done: impl Fn(&Collected) -> bool,
         mut tick: impl FnMut(&mut Self, u64) -> u64,
@@ -127,7 +137,7 @@ impl<'a> CellProcesses<'a> {
                 return Err(CellFailure::Interrupted);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                let seconds = timeout.as_secs_f64();
+                let (seconds, what) = (timeout.as_secs_f64(), what(&mut self.collected));
                 let reason = format!("timed out after {seconds:.0} s waiting for {what}");
                 return Err(CellFailure::because(reason));
             }
@@ -141,13 +151,14 @@ impl<'a> CellProcesses<'a> {
         Ok(())
     }
 
-    /// Waits for the last result of `role` also after an interruption, because the measurement is
+    /// Waits for the last results of `role` also after an interruption, because the measurement is
     /// complete.
     pub(super) fn wait_final(&mut self, role: ProcessRole, timeout: Duration) -> CellResult {
         let deadline = Instant::now() + timeout;
         while !self.collected.is_final(role) {
             if Instant::now() >= deadline {
-                let reason = format!("{} sent no summary in time", role.name());
+                let missing = self.collected.group(role).not_finished(role);
+                let reason = format!("{missing} sent no summary in time");
                 return Err(CellFailure::because(reason));
             }
             self.check_alive()?;
@@ -164,8 +175,8 @@ impl<'a> CellProcesses<'a> {
         while let Ok(message) = self.receiver.try_recv() {
             self.collected.take(message);
         }
-        for (role, sample) in self.collected.samples.drain(..) {
-            self.usage.add(role, sample);
+        for (instance, sample) in self.collected.samples.drain(..) {
+            self.usage.add(instance, sample);
         }
     }
 
@@ -175,15 +186,15 @@ impl<'a> CellProcesses<'a> {
             return Err(CellFailure::because(BROKER_EXITED));
         }
         for process in &mut self.running {
-            let role = process.role;
-            let has_ended = match role {
+            let instance = process.instance();
+            let has_ended = match instance.role {
                 ProcessRole::Gateway => process.exit_status().is_some(),
                 // Workers only count once their output is read completely: it may contain the
                 // reason.
-                _ => self.collected.closed.contains(&role),
+                _ => self.collected.closed.contains(&instance),
             };
-            if has_ended && !self.collected.is_final(role) {
-                let (name, log_tail) = (role.name(), process.log_tail());
+            if has_ended && !self.collected.has_ended(instance) {
+                let (name, log_tail) = (self.collected.label(instance), process.log_tail());
                 let reason = format!("{name} exited unexpectedly: {log_tail}");
                 return Err(CellFailure::because(reason).and(&mut self.collected.errors));
             }
@@ -211,10 +222,10 @@ impl<'a> CellProcesses<'a> {
             role,
             &WorkerCommand::Start(window.schedule(window.until_unix_ns)),
         );
-        let what = format!("the summary of {}", role.name());
+        let what = |_: &mut Collected| format!("the summary of {}", role.name());
         let mut next_unix_ns = window.start_unix_ns;
         let is_final = |events: &Collected| events.is_final(role);
-        self.wait(&what, timeout, is_final, |processes, now_unix_ns| {
+        self.wait(what, timeout, is_final, |processes, now_unix_ns| {
             if now_unix_ns >= next_unix_ns {
                 processes.usage.read(now_unix_ns);
                 live(&processes.live(role, &window, now_unix_ns));
@@ -254,6 +265,15 @@ impl<'a> CellProcesses<'a> {
             process.end(END_GRACE);
         }
     }
+}
+
+/// Returns the arguments of a process that runs a share.
+fn share_args(args: &[String], share: ClientShare) -> Vec<String> {
+    let mut args = args.to_vec();
+    if share != ClientShare::WHOLE {
+        args.extend(["--share".to_owned(), share.to_string()]);
+    }
+    args
 }
 
 impl MeasuredWindow {

@@ -92,6 +92,7 @@ pub(super) fn build(cell: &mut Cell, window: &MeasuredWindow, measured: Measured
     }
     let wanted = cell.delivery.as_ref().map_or(0, DeliveryTotals::wanted);
     cell.roles = measured.usage.roles(span, cell.clients, wanted);
+    cell.shares = measured.shares(span);
     measured.network(&mut cell.roles, span);
     measured.mapping(cell, span);
     cell.series = measured.series(window, fan_out(&measured, cell));
@@ -278,10 +279,11 @@ impl Measured<'_> {
         Some((report.p50_us? as f64, report.p99_us? as f64))
     }
 
-    /// Returns the share of the window in which the receivers' event loop was busy.
+    /// Returns the share of the window in which the receivers' event loop was busy: of several that
+    /// of the busiest.
     fn busy_share(&self, span: (u64, u64)) -> Option<f64> {
-        let collected = self.collected;
-        Some(collected.gauge_mean(self.receiving, "busy_permille", span)? / 1e3)
+        let shares = self.collected.busy_shares(self.receiving, span).into_iter();
+        shares.map(|(_, share)| share).reduce(f64::max)
     }
 
     /// Returns the reasons why the cell does not measure the system under test.
@@ -297,11 +299,12 @@ impl Measured<'_> {
                 ));
             }
         }
-        let busy = self.busy_share(span);
-        if let Some(busy) = busy.filter(|busy| *busy > validity.clients_busy_share) {
-            let (name, limit) = (self.receiving.name(), validity.clients_busy_share);
-            let text = format!("{name} saturated: busy share {busy:.2}, limit {limit}");
-            reasons.push(text);
+        let limit = validity.clients_busy_share;
+        for (name, busy) in self.collected.busy_shares(self.receiving, span) {
+            if busy > limit {
+                let text = format!("{name} saturated: busy share {busy:.2}, limit {limit}");
+                reasons.push(text);
+            }
         }
         match &self.collected.delivery {
             None => reasons.push("the receivers reported no result".to_owned()),
@@ -375,7 +378,7 @@ const EDGE_NS: u64 = 100_000_000;
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::child::ChildEvent;
+    use super::super::child::{ChildEvent, RoleInstance};
     use super::*;
     use weir_load::delivery::DeliveryCounts;
     use weir_load::worker::protocol::{Summary, WorkerEvent, WorkerProgress};
@@ -410,8 +413,9 @@ mod tests {
             counters: counters.collect(),
             p50_us: Some(700),
             p99_us: Some(900),
+            second: None,
         };
-        ChildEvent::Event(role, WorkerEvent::Progress(progress))
+        ChildEvent::Event(role.into(), WorkerEvent::Progress(progress))
     }
 
     /// Returns a cell of two clients from the events of a good run, after `change`.
@@ -460,7 +464,8 @@ mod tests {
             (ProcessRole::Produce, Summary::Produce(produce)),
             (ProcessRole::Clients, Summary::Delivery(delivery)),
         ] {
-            collected.take(ChildEvent::Event(role, WorkerEvent::Final { summary }));
+            let event = WorkerEvent::Final { summary };
+            collected.take(ChildEvent::Event(role.into(), event));
         }
         change(&mut collected);
         let plan = crate::plan::tests::built_in("keyed");
@@ -529,6 +534,25 @@ mod tests {
         assert!(
             busy[0].starts_with("clients saturated: busy share"),
             "{busy:?}"
+        );
+        let one_of_two = reasons(|events| {
+            events.expect(ProcessRole::Clients, ["a", "b"].map(str::to_owned));
+            for (index, permille) in [(0, 500), (1, 960)] {
+                let role = ProcessRole::Clients;
+                let counters = [("busy_permille".to_owned(), permille)];
+                let report = WorkerProgress {
+                    unix_ns: 3_000_000_000,
+                    counters: counters.into(),
+                    ..WorkerProgress::default()
+                };
+                let instance = RoleInstance { role, index };
+                events.take(ChildEvent::Event(instance, WorkerEvent::Progress(report)));
+            }
+        });
+        assert_eq!(one_of_two.len(), 1, "{one_of_two:?}");
+        assert!(
+            one_of_two[0].starts_with("clients on b saturated: busy share 0.96"),
+            "{one_of_two:?}"
         );
         let unchecked = reasons(|events| {
             events.delivery.as_mut().unwrap().settled = false;

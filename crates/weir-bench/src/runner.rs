@@ -158,7 +158,7 @@ fn warm_up_broker(context: CellContext<'_>, observer: &mut dyn Observer) {
 /// affects all of them equally.
 fn run_cells(context: CellContext<'_>, observer: &mut dyn Observer) -> Vec<Cell> {
     let plan = context.plan;
-    let limits = HostLimits::of(context.run.broker);
+    let limits = HostLimits::of(context.run);
     let mut ladder = Ladder::new(plan.is_grid());
     let (points, subjects) = (plan.points(), plan.subjects());
     let count = points.len() * plan.repetitions as usize * subjects.len();

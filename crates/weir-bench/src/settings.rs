@@ -34,12 +34,20 @@ pub(super) fn placement(plan: &Plan, machines: Option<&Machines>) -> Vec<Placeme
     let placements = present.map(|(_, role, text)| {
         let placement = run_dir::placement(role, text);
         let known: Option<ProcessRole> = role.parse().ok();
-        match known.and_then(|role| machines?.with(role.in_inventory())) {
-            Some(machine) => Placement {
-                host: machine.name.clone(),
+        let hosts: Vec<&str> = match known.zip(machines) {
+            Some((role, machines)) => machines
+                .with(role.in_inventory())
+                .map(|it| it.name.as_str())
+                .collect(),
+            None => Vec::new(),
+        };
+        match hosts.len() {
+            0 => placement,
+            count => Placement {
+                host: hosts.join(", "),
+                processes: count as u64,
                 ..placement
             },
-            None => placement,
         }
     });
     placements.collect()

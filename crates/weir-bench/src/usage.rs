@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use weir_stats::run::{Cell, MachineUsage, RoleUsage};
 
-use super::child::ProcessRole;
+use super::child::{ProcessRole, RoleInstance};
 use super::environment;
 use super::saturation::MachineLoad;
-use weir_load::sampler::{RoleSample, Sampler};
+use weir_load::sampler::{RoleSample, RoleUsageSpan, Sampler};
 
 #[derive(Debug, Default)]
 pub(super) struct CellUsage {
@@ -27,8 +27,19 @@ impl CellUsage {
     }
 
     /// Adds a sample of a process on another machine.
-    pub(super) fn add(&mut self, role: ProcessRole, sample: RoleSample) {
-        self.sampler.add(role.name(), sample);
+    pub(super) fn add(&mut self, instance: RoleInstance, sample: RoleSample) {
+        let RoleInstance { role, index } = instance;
+        self.sampler.add(role.name(), index, sample);
+    }
+
+    /// Returns the usage of a process on another machine inside a window.
+    pub(super) fn process(
+        &self,
+        instance: RoleInstance,
+        (from, until): (u64, u64),
+    ) -> Option<RoleUsageSpan> {
+        let process = (instance.role.name(), instance.index);
+        self.sampler.remote_usage(process, from, until + EDGE_NS)
     }
 
     /// Records that a role is ready and its memory at that time.

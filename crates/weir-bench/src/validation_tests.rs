@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use weir_stats::run::{
     Cell, CellStatus, LatencySummary, Run, RunOutcome, STAGE_RESPONSE, STAGE_SCHEDULE_LAG,
-    STAGE_SERVICE,
+    STAGE_SERVICE, ShareResult,
 };
 use weir_stats::{CompactHistogram, Histogram, hlog};
 
-use super::child::{ChildEvent, ProcessRole};
+use super::child::{ChildEvent, ProcessRole, RoleInstance};
 use super::collect::Collected;
 use super::result::{self, Measured, MeasuredWindow};
 use super::usage::CellUsage;
@@ -179,16 +179,21 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
         std::thread::current().id()
     ));
     let mut collected = Collected::new(&path, "validation", START).unwrap();
-    let mut merged: Option<DeliverySummary> = None;
+    if workers > 1 {
+        let hosts = (0..workers).map(|number| format!("load-{number}"));
+        collected.expect(ProcessRole::Clients, hosts);
+    }
     for number in 0..workers {
         let share: Vec<usize> = (number..clients).step_by(workers).collect();
         let (events, summary) = worker(arrivals, &share, &ledger);
-        for event in events {
-            collected.take(ChildEvent::Event(ProcessRole::Clients, event));
-        }
-        match &mut merged {
-            Some(merged) => merged.merge(&summary),
-            None => merged = Some(summary),
+        let instance = RoleInstance {
+            role: ProcessRole::Clients,
+            index: number,
+        };
+        let summary = Summary::Delivery(summary);
+        let last = WorkerEvent::Final { summary };
+        for event in events.into_iter().chain([last]) {
+            collected.take(ChildEvent::Event(instance, event));
         }
     }
     let mut lag = Histogram::new();
@@ -211,12 +216,8 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
     for (role, event) in [
         (ProcessRole::Produce, lag),
         (ProcessRole::Produce, last(Summary::Produce(produce))),
-        (
-            ProcessRole::Clients,
-            last(Summary::Delivery(merged.unwrap())),
-        ),
     ] {
-        collected.take(ChildEvent::Event(role, event));
+        collected.take(ChildEvent::Event(role.into(), event));
     }
     collected.flush();
     let window = MeasuredWindow {
@@ -418,6 +419,14 @@ fn merged_workers_equal_a_single_worker() {
         assert_eq!(merged.latency, one.latency, "{workers} workers");
         assert_eq!(merged.delivery, one.delivery, "{workers} workers");
         assert_eq!(merged.fairness, one.fairness, "{workers} workers");
+        assert_eq!(merged.shares.len(), workers);
+        let shares = |of: fn(&ShareResult) -> u64| merged.shares.iter().map(of).sum::<u64>();
+        let delivery = merged.delivery.as_ref().unwrap();
+        assert_eq!(shares(|it| it.clients), merged.clients);
+        assert_eq!(shares(|it| it.delivered), delivery.delivered);
+        assert_eq!(shares(|it| it.lost), delivery.lost);
+        let response = &merged.latency[STAGE_RESPONSE];
+        assert_eq!(shares(|it| it.response.count), response.count);
     }
     assert_eq!(one.fairness.unwrap().clients, 5);
 }

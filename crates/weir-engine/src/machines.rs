@@ -56,9 +56,12 @@ pub enum MachinesError {
     /// A machine has a role that only this machine can run.
     #[error("machine {0}: role {1} runs on this machine only; use an existing one")]
     Role(String, InventoryRole),
-    /// A role of other machines is on several of them.
-    #[error("role {0} is on several machines: this engine runs it on one")]
+    /// A role that cannot be shared is on several machines.
+    #[error("role {0} is on several machines: it runs on one, only the role clients on several")]
     Several(InventoryRole),
+    /// A role is on machines of the run and on one whose processes the run does not start.
+    #[error("role {0} is on other machines and on {1}, which has neither ssh nor agent: remove it")]
+    Mixed(InventoryRole, String),
     /// A machine is reached in another way than the engine uses.
     #[error("machine {0}: has {1}, but this engine uses {2}: change the inventory or --engine")]
     OtherEngine(String, &'static str, &'static str),
@@ -138,10 +141,10 @@ impl Machines {
         self.connected.iter()
     }
 
-    /// Returns the machine that runs a role; `None`: this one.
-    pub fn with(&self, role: InventoryRole) -> Option<&ConnectedMachine> {
-        let mut machines = self.connected.iter();
-        machines.find(|machine| machine.roles.contains(&role))
+    /// Returns the machines that run a role, each an equal share; none: this one.
+    pub fn with(&self, role: InventoryRole) -> impl Iterator<Item = &ConnectedMachine> {
+        let has_role = move |machine: &&ConnectedMachine| machine.roles.contains(&role);
+        self.connected.iter().filter(has_role)
     }
 
     /// Returns the reason why the run has no valid results any more: an agent was lost.
@@ -228,7 +231,11 @@ fn check_roles(inventory: &Inventory) -> Result<(), MachinesError> {
         if !REMOTE.contains(&role) {
             return Err(MachinesError::Role(first.name.clone(), role));
         }
-        if inventory.with(role).nth(1).is_some() {
+        let mut others = inventory.with(role).filter(|it| !it.is_remote());
+        if let Some(other) = others.next() {
+            return Err(MachinesError::Mixed(role, other.name.clone()));
+        }
+        if !SHARED.contains(&role) && remote.next().is_some() {
             return Err(MachinesError::Several(role));
         }
     }
@@ -287,6 +294,8 @@ const REMOTE: [InventoryRole; 3] = [
     InventoryRole::Consumers,
     InventoryRole::Clients,
 ];
+/// Roles that can run on several other machines.
+const SHARED: [InventoryRole; 1] = [InventoryRole::Clients];
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 const HELLO_BYTES_MAX: u64 = 1 << 16;
 
@@ -307,8 +316,14 @@ mod tests {
         };
         let gateway = error(&machine("gw", "gateway"));
         assert!(gateway.starts_with("machine gw: role gateway runs on this machine only"));
-        let two = error(&(machine("a", "clients") + &machine("b", "clients")));
-        assert!(two.starts_with("role clients is on several machines"));
+        let two = error(&(machine("a", "producers") + &machine("b", "producers")));
+        assert!(two.starts_with("role producers is on several machines"));
+        let here = "[[machine]]\nname = \"b\"\nroles = [\"clients\"]\n";
+        let mixed = error(&(machine("a", "clients") + here));
+        assert!(
+            mixed.starts_with("role clients is on other machines and on b"),
+            "{mixed}"
+        );
         let agent = "[[machine]]\nname = \"c\"\nagent = true\nroles = [\"clients\"]\n";
         assert!(error(agent).starts_with("machine c: has agent, but this engine uses ssh"));
         let none = error("[[machine]]\nname = \"d\"\nroles = [\"clients\"]\n");

@@ -14,6 +14,8 @@ pub(crate) struct Intervals<const N: usize> {
     /// Values of the last second, for progress displays; not limited to the measured window.
     pub(crate) second: Histogram,
     from_unix_ns: u64,
+    /// This process runs a share of the clients.
+    is_share: bool,
 }
 
 impl<const N: usize> Intervals<N> {
@@ -23,6 +25,7 @@ impl<const N: usize> Intervals<N> {
             histograms: [(); N].map(|()| Histogram::new()),
             second: Histogram::new(),
             from_unix_ns: now_unix_ns,
+            is_share: false,
         }
     }
 
@@ -44,7 +47,8 @@ impl<const N: usize> Intervals<N> {
                 histogram.clear();
             }
         }
-        events.progress(now_unix_ns, counters, Some(&mut self.second));
+        let second = Some(&mut self.second);
+        events.progress(now_unix_ns, counters, second, self.is_share);
         self.from_unix_ns = now_unix_ns;
     }
 }
@@ -75,6 +79,13 @@ impl DeliveryRecorder {
             in_window: 0,
             early: 0,
         }
+    }
+
+    /// Sets whether this process runs a share of the clients. Its progress then has all values of
+    /// the last second.
+    pub(crate) fn share(mut self, is_share: bool) -> Self {
+        self.intervals.is_share = is_share;
+        self
     }
 
     /// Counts one delivery received at `at_unix_ns`. Returns its response time if it was due in the

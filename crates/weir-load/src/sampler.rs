@@ -75,6 +75,24 @@ impl RoleUsageSpan {
         self.user_us + self.system_us
     }
 
+    /// Returns the sum with the usage of another machine in about the same time. The sum of maxima
+    /// is an upper bound.
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            elapsed_ns: self.elapsed_ns.max(other.elapsed_ns),
+            user_us: self.user_us + other.user_us,
+            system_us: self.system_us + other.system_us,
+            rss_first_bytes: self.rss_first_bytes + other.rss_first_bytes,
+            rss_max_bytes: self.rss_max_bytes + other.rss_max_bytes,
+            rss_anon_max_bytes: self.rss_anon_max_bytes + other.rss_anon_max_bytes,
+            threads_max: self.threads_max + other.threads_max,
+            switches_voluntary: self.switches_voluntary + other.switches_voluntary,
+            switches_involuntary: self.switches_involuntary + other.switches_involuntary,
+            disk_read_bytes: self.disk_read_bytes + other.disk_read_bytes,
+            disk_written_bytes: self.disk_written_bytes + other.disk_written_bytes,
+        }
+    }
+
     /// Returns the average number of busy cores.
     pub fn cores(&self) -> f64 {
         if self.elapsed_ns == 0 {
@@ -132,9 +150,15 @@ pub struct Sampler {
 #[derive(Debug, Default)]
 struct SampledRole {
     processes: Vec<WatchedProcess>,
-    /// Processes on other machines.
-    remote: usize,
-    samples: Vec<Sample>,
+    /// Samples of the sum of these processes.
+    here: Samples,
+    /// Samples of processes on other machines, by their index in the role.
+    remote: BTreeMap<usize, Samples>,
+}
+
+#[derive(Debug, Default)]
+struct Samples {
+    totals: Vec<Sample>,
     threads: ThreadTimes,
 }
 
@@ -181,8 +205,8 @@ impl Sampler {
     /// Returns the latest sample of a role, with its threads.
     pub fn latest(&self, role: &str) -> Option<RoleSample> {
         let role = self.roles.get(role)?;
-        let sample = *role.samples.last()?;
-        let threads = role.threads.at(sample.unix_ns);
+        let sample = *role.here.totals.last()?;
+        let threads = role.here.threads.at(sample.unix_ns);
         let threads = threads.map(|(id, name, cpu_us)| (id, name.to_owned(), cpu_us));
         Some(RoleSample {
             sample,
@@ -190,14 +214,14 @@ impl Sampler {
         })
     }
 
-    /// Adds a sample of a role whose only process runs on another machine.
-    pub fn add(&mut self, role: &str, remote: RoleSample) {
+    /// Adds a sample of a process on another machine; `index` is its number in the role.
+    pub fn add(&mut self, role: &str, index: usize, remote: RoleSample) {
         let role = self.roles.entry(role.to_owned()).or_default();
-        role.remote = 1;
+        let samples = role.remote.entry(index).or_default();
         let unix_ns = remote.sample.unix_ns;
-        role.samples.push(remote.sample);
+        samples.totals.push(remote.sample);
         for (id, name, cpu_us) in remote.threads {
-            role.threads.add(id, name, unix_ns, cpu_us);
+            samples.threads.add(id, name, unix_ns, cpu_us);
         }
     }
 
@@ -208,15 +232,27 @@ impl Sampler {
 
     /// Returns the number of processes of a role, including ended ones.
     pub fn processes(&self, role: &str) -> usize {
-        let count = |role: &SampledRole| role.processes.len() + role.remote;
+        let count = |role: &SampledRole| role.processes.len() + role.remote.len();
         self.roles.get(role).map_or(0, count)
     }
 
     /// Returns the usage of a role between the first and the last sample with `from <= t <= until`;
-    /// `None` with fewer than two samples.
+    /// `None` with fewer than two samples. Of several machines it is the sum.
     pub fn usage(&self, role: &str, from_ns: u64, until_ns: u64) -> Option<RoleUsageSpan> {
-        let samples = &self.roles.get(role)?.samples;
-        usage(inside(samples, |it| it.unix_ns, from_ns, until_ns))
+        let all = self.roles.get(role)?.all();
+        let spans = all.filter_map(|samples| samples.usage(from_ns, until_ns));
+        spans.reduce(|sum, span| sum.plus(&span))
+    }
+
+    /// Returns the usage of one process on another machine between the same samples.
+    pub fn remote_usage(
+        &self,
+        (role, index): (&str, usize),
+        from_ns: u64,
+        until_ns: u64,
+    ) -> Option<RoleUsageSpan> {
+        let samples = self.roles.get(role)?.remote.get(&index)?;
+        samples.usage(from_ns, until_ns)
     }
 
     /// Returns the busiest thread of a role between the same samples: its name and its share of a
@@ -234,7 +270,8 @@ impl Sampler {
         until_unix_ns: u64,
     ) -> impl Iterator<Item = (&str, f64)> {
         let role = self.roles.get(role).into_iter();
-        role.flat_map(move |role| role.threads.shares(from_unix_ns, until_unix_ns))
+        let samples = role.flat_map(SampledRole::all);
+        samples.flat_map(move |it| it.threads.shares(from_unix_ns, until_unix_ns))
     }
 
     /// Returns the load of the machine between the same samples.
@@ -261,7 +298,18 @@ impl Sampler {
     }
 }
 
+impl Samples {
+    fn usage(&self, from_ns: u64, until_ns: u64) -> Option<RoleUsageSpan> {
+        usage(inside(&self.totals, |it| it.unix_ns, from_ns, until_ns))
+    }
+}
+
 impl SampledRole {
+    /// Returns the samples of this machine and of all others.
+    fn all(&self) -> impl Iterator<Item = &Samples> {
+        std::iter::once(&self.here).chain(self.remote.values())
+    }
+
     /// Appends a sample. Returns the process ids that were found dead. The usage of a dead process
     /// remains in the sum: its final totals while it is a zombie, else those of its last sample.
     fn sample(&mut self, unix_ns: u64) -> Vec<u32> {
@@ -275,7 +323,7 @@ impl SampledRole {
                 sum.add(&process.used);
                 continue;
             }
-            match process.sample(unix_ns, &mut self.threads) {
+            match process.sample(unix_ns, &mut self.here.threads) {
                 Ok(sample) => {
                     sum.add(&sample);
                     // An ended process has no memory and no threads.
@@ -294,7 +342,7 @@ impl SampledRole {
                 }
             }
         }
-        self.samples.push(sum);
+        self.here.totals.push(sum);
         died
     }
 }
@@ -503,7 +551,7 @@ mod tests {
             there.sample(unix_ns);
             let sample = there.latest("role").expect("a sample");
             let text = serde_json::to_string(&sample).expect("plain numbers");
-            here.add("clients", serde_json::from_str(&text).expect("the same"));
+            here.add("clients", 0, serde_json::from_str(&text).expect("the same"));
             here.sample(unix_ns);
         }
         assert_eq!(
@@ -517,6 +565,17 @@ mod tests {
                 .any(|(it, _)| it == name)
         );
         assert_eq!(here.processes("clients"), 1);
+        let one = here
+            .remote_usage(("clients", 0), 0, 3_000)
+            .expect("samples");
+        for unix_ns in [1_000, 2_000] {
+            there.sample(unix_ns);
+            here.add("clients", 1, there.latest("role").expect("a sample"));
+        }
+        let two = here.usage("clients", 0, 3_000).expect("samples");
+        assert_eq!(here.processes("clients"), 2);
+        assert_eq!(two.elapsed_ns, one.elapsed_ns);
+        assert!(two.rss_max_bytes > one.rss_max_bytes);
     }
 
     #[test]

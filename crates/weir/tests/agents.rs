@@ -13,6 +13,7 @@ use serde_json::Value;
 use support::{Process, Signal, TestBroker, run_dir, send_signal, text, weir};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
+const CLIENTS: u64 = 40;
 const TOKEN: &str = "6d7b6c0a4a3f4f1e9a5d2c8b7e6f5a4b";
 
 /// Coordinator of a run with its agents.
@@ -28,6 +29,12 @@ type Roles<'a> = &'a [(&'static str, &'a str)];
 const TWO: Roles<'_> = &[
     ("load-1", "\"producers\""),
     ("load-2", "\"clients\", \"consumers\""),
+];
+
+/// Two machines share the clients; consumers run on the coordinator's.
+const SHARED: Roles<'_> = &[
+    ("load-1", "\"producers\", \"clients\""),
+    ("load-2", "\"clients\""),
 ];
 
 impl TestRun {
@@ -118,7 +125,8 @@ fn bench(broker: &TestBroker, out: &Path, machines: Roles<'_>, listen: &str) -> 
         .args(["--agents-listen", listen])
         .arg("--out")
         .arg(out);
-    command.args(["--bootstrap", &broker.bootstrap, "--levels", "40"]);
+    let levels = CLIENTS.to_string();
+    command.args(["--bootstrap", &broker.bootstrap, "--levels", &levels]);
     command.args(["--rate", "100", "--repetitions", "1", "--warm-up", "1s"]);
     command.args(["--architectures", "floor,standalone", "--drain", "20s"]);
     command
@@ -136,7 +144,8 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 fn roles_run_on_agents() {
     let broker = TestBroker::start();
     two_agents_count_like_one(&broker);
-    lost_agent_makes_run_invalid(&broker);
+    lost_agent_makes_run_invalid(&broker, "lost", TWO);
+    lost_agent_makes_run_invalid(&broker, "lost-share", SHARED);
     killed_coordinator_ends_agents(&broker);
     missing_agent_is_named(&broker);
 }
@@ -150,7 +159,10 @@ fn delivered(broker: &TestBroker, name: &str, machines: Roles<'_>) -> Vec<u64> {
         let mut placement = run["placement"].as_array().unwrap().iter();
         placement.find(|it| it["role"] == role).unwrap()["host"].clone()
     };
-    let on = |role: &str| machines.iter().find(|it| it.1.contains(role)).unwrap().0;
+    let on = |role: &str| {
+        let with = machines.iter().filter(|it| it.1.contains(role));
+        with.map(|it| it.0).collect::<Vec<_>>().join(", ")
+    };
     assert_eq!(host("produce"), on("producers"));
     assert_eq!(host("clients"), on("clients"));
     assert_eq!(host("floor"), "this machine");
@@ -181,6 +193,9 @@ fn delivered(broker: &TestBroker, name: &str, machines: Roles<'_>) -> Vec<u64> {
             let usage = usage.unwrap_or_else(|| panic!("no usage of {role}: {cell}"));
             assert!(usage["rss_max_bytes"].as_u64() > Some(0), "{usage}");
         }
+        if receiving == "clients" {
+            assert_shares(cell, machines);
+        }
     }
     for agent in test.agents.values_mut() {
         assert!(agent.wait().unwrap().success());
@@ -192,16 +207,46 @@ fn delivered(broker: &TestBroker, name: &str, machines: Roles<'_>) -> Vec<u64> {
     delivered.map(Option::unwrap).collect()
 }
 
+/// Ensures that the machines with clients ran equal shares, which add up to the whole.
+fn assert_shares(cell: &Value, machines: Roles<'_>) {
+    let with = machines.iter().filter(|it| it.1.contains("clients"));
+    let hosts: Vec<&str> = with.map(|it| it.0).collect();
+    let shares = cell["shares"].as_array().cloned().unwrap_or_default();
+    if hosts.len() == 1 {
+        assert!(shares.is_empty(), "{cell}");
+        return;
+    }
+    let named: Vec<&str> = shares.iter().filter_map(|it| it["host"].as_str()).collect();
+    assert_eq!(named, hosts, "{cell}");
+    let sum = |figure: &str| {
+        let values = shares.iter().map(|it| it[figure].as_u64().unwrap());
+        values.sum::<u64>()
+    };
+    assert_eq!(sum("clients"), CLIENTS, "{cell}");
+    assert_eq!(cell["delivery"]["delivered"], sum("delivered"), "{cell}");
+    for share in &shares {
+        assert_eq!(share["clients"], CLIENTS / hosts.len() as u64, "{share}");
+        assert!(share["response"]["count"].as_u64() > Some(0), "{share}");
+        assert!(share["rss_max_bytes"].as_u64() > Some(0), "{share}");
+    }
+    let mut roles = cell["roles"].as_array().unwrap().iter();
+    let usage = roles.find(|it| it["role"] == "clients").unwrap();
+    assert_eq!(usage["processes"], hosts.len(), "{usage}");
+}
+
 fn two_agents_count_like_one(broker: &TestBroker) {
     let two = delivered(broker, "two", TWO);
     let one = "\"producers\", \"clients\", \"consumers\"";
     let one = delivered(broker, "one", &[("load", one)]);
     assert!(two.iter().all(|it| *it > 0), "{two:?}");
     assert_eq!(two, one);
+    // The keys of all clients are the same as with one process.
+    assert_eq!(delivered(broker, "shared", SHARED), one);
 }
 
-fn lost_agent_makes_run_invalid(broker: &TestBroker) {
-    let mut test = TestRun::start(broker, "lost", TWO, "5s");
+/// Ends the agent `load-2` while its clients run.
+fn lost_agent_makes_run_invalid(broker: &TestBroker, name: &str, machines: Roles<'_>) {
+    let mut test = TestRun::start(broker, name, machines, "5s");
     test.wait_for_role("load-2", "clients");
     let agent = test.agents.get_mut("load-2").unwrap();
     send_signal(agent.id(), Signal::TERM);
@@ -212,6 +257,7 @@ fn lost_agent_makes_run_invalid(broker: &TestBroker) {
     let lost = &run["cells"][0]["status"];
     assert_eq!(lost["state"], "invalid", "{lost}");
     let reason = lost["reasons"][0].as_str().unwrap();
+    assert!(reason.starts_with("clients on load-2 exited"), "{reason}");
     assert!(
         reason.contains("agent load-2 was lost: its connection ended"),
         "{reason}"

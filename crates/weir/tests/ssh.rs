@@ -234,7 +234,7 @@ fn lost_process_makes_cell_invalid(broker: &TestBroker, machines: [&TestMachine;
     assert_eq!(lost["state"], "invalid", "{lost}");
     let reason = lost["reasons"][0].as_str().unwrap();
     assert!(
-        reason.starts_with("clients exited unexpectedly"),
+        reason.starts_with("clients on m-127.0.0.3 exited unexpectedly"),
         "{reason}"
     );
     assert!(!status.success());

@@ -37,7 +37,8 @@ pub(super) fn run(job: OverheadJob<'_>, cell: &mut Cell) -> CellResult {
         processes.usage.read(now_unix_ns);
         now_unix_ns + nanos(cost::SAMPLE_INTERVAL)
     };
-    processes.wait("the producer", RUN_TIMEOUT, is_final, tick)?;
+    let what = |_: &mut Collected| "the producer".to_owned();
+    processes.wait(what, RUN_TIMEOUT, is_final, tick)?;
     let until_unix_ns = processes.now_unix_ns();
     processes.usage.read(until_unix_ns);
     processes.collected.flush();

@@ -29,8 +29,8 @@ pub struct KubernetesRun {
     pub args: Vec<String>,
     /// Files that the arguments name by `FILES_DIR/NAME`.
     pub files: Vec<(String, String)>,
-    /// Roles that run in pods of their own.
-    pub roles: Vec<InventoryRole>,
+    /// Roles that run in pods of their own, with their number of pods.
+    pub roles: Vec<(InventoryRole, u16)>,
     /// Processors of each pod, as a Kubernetes quantity.
     pub cpu: String,
     /// Memory of each pod, as a Kubernetes quantity.
@@ -106,10 +106,13 @@ impl KubernetesRun {
         })
     }
 
-    /// Returns the inventory: one machine per role.
+    /// Returns the inventory: one machine per pod.
     fn inventory(&self) -> String {
-        let tables = self.roles.iter().map(|role| {
-            format!("[[machine]]\nname = \"{role}-0\"\nagent = true\nroles = [\"{role}\"]\n")
+        let roles = self.roles.iter();
+        let pods = roles.flat_map(|(role, pods)| (0..*pods).map(move |index| (role, index)));
+        let tables = pods.map(|(role, index)| {
+            let name = format!("{role}-{index}");
+            format!("[[machine]]\nname = \"{name}\"\nagent = true\nroles = [\"{role}\"]\n")
         });
         tables.collect()
     }
@@ -167,7 +170,7 @@ impl KubernetesRun {
         self.job(COORDINATOR, spec)
     }
 
-    fn agents(&self, role: InventoryRole) -> Value {
+    fn agents(&self, (role, pods): (InventoryRole, u16)) -> Value {
         let args = [
             "agent".to_owned(),
             "--coordinator".to_owned(),
@@ -186,8 +189,8 @@ impl KubernetesRun {
         }
         let mut spec = self.job_spec(pod);
         spec["completionMode"] = "Indexed".into();
-        spec["completions"] = 1.into();
-        spec["parallelism"] = 1.into();
+        spec["completions"] = pods.into();
+        spec["parallelism"] = pods.into();
         // A replaced agent cannot join again, so each failure ends the Job.
         spec["backoffLimitPerIndex"] = 0.into();
         spec["maxFailedIndexes"] = 0.into();

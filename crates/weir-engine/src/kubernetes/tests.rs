@@ -14,7 +14,7 @@ fn run() -> KubernetesRun {
             "client.properties".to_owned(),
             "a=b\n\nc = \"d\"\n".to_owned(),
         )],
-        roles: vec![InventoryRole::Producers, InventoryRole::Clients],
+        roles: vec![(InventoryRole::Producers, 1), (InventoryRole::Clients, 3)],
         cpu: "2".to_owned(),
         memory: "4Gi".to_owned(),
         any_node: false,
@@ -36,6 +36,7 @@ fn agents_of_the_inventory_have_jobs() {
     let secret = object(&run, "Secret", "night");
     let inventory = secret["stringData"]["machines.toml"].as_str().unwrap();
     let inventory = Inventory::parse(inventory, "machines.toml").unwrap();
+    assert_eq!(inventory.machines.len(), 4);
     for machine in &inventory.machines {
         let [role] = machine.roles[..] else {
             panic!("{machine:?}");
@@ -44,11 +45,18 @@ fn agents_of_the_inventory_have_jobs() {
         let spec = &job["spec"];
         assert_eq!(spec["completionMode"], "Indexed");
         assert_eq!(spec["completions"], spec["parallelism"]);
+        let index = machine.name.strip_prefix(&format!("{role}-")).unwrap();
+        let pods = spec["completions"].as_u64().unwrap();
+        assert!(index.parse::<u64>().unwrap() < pods, "{machine:?}");
         assert_eq!(spec["backoffLimitPerIndex"], 0);
         assert_eq!(spec["maxFailedIndexes"], 0);
         let container = &spec["template"]["spec"]["containers"][0];
         let args = container["args"].as_array().unwrap();
-        let own = |it: &Value| it.as_str().unwrap().replace("$(JOB_COMPLETION_INDEX)", "0");
+        let own = |it: &Value| {
+            it.as_str()
+                .unwrap()
+                .replace("$(JOB_COMPLETION_INDEX)", index)
+        };
         assert!(
             args.iter().map(own).any(|it| it == machine.name),
             "{args:?}"

@@ -9,7 +9,7 @@ use weir_stats::Histogram;
 
 use crate::delivery::DeliverySummary;
 use crate::worker::line;
-use crate::worker::protocol::{WorkerCommand, WorkerProgress};
+use crate::worker::protocol::{GAUGES, WorkerCommand, WorkerProgress};
 
 #[derive(Debug)]
 pub(super) struct AgentHandle {
@@ -86,6 +86,7 @@ impl AgentSet {
             counters,
             p50_us,
             p99_us,
+            second: None,
         }
     }
 
@@ -98,6 +99,3 @@ impl AgentSet {
         Some(merged)
     }
 }
-
-/// Counters that are merged by maximum, not by sum.
-const GAUGES: [&str; 2] = ["busy_permille", "turn_max_us"];

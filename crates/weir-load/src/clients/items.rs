@@ -1,5 +1,8 @@
 //! Assigns keys to clients, evenly and in a seeded random order, and clients to processes.
 
+use std::fmt;
+use std::str::FromStr;
+
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
@@ -22,6 +25,26 @@ impl ClientShare {
     /// Returns the numbers of this share's clients out of `total`, ascending.
     pub fn numbers(self, total: usize) -> impl ExactSizeIterator<Item = usize> {
         (self.index.min(total)..total).step_by(self.of.max(1))
+    }
+}
+
+/// Writes the number of the share, from 1, and the number of shares, as in `2/3`.
+impl fmt::Display for ClientShare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index + 1, self.of)
+    }
+}
+
+impl FromStr for ClientShare {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parsed = text.split_once('/').and_then(|(number, of)| {
+            let (number, of): (usize, usize) = (number.parse().ok()?, of.parse().ok()?);
+            let index = number.checked_sub(1)?;
+            (index < of).then_some(Self { index, of })
+        });
+        parsed.ok_or_else(|| "expected the number of a share and their count, as in 2/3".to_owned())
     }
 }
 
@@ -74,6 +97,16 @@ mod tests {
             prop_assert_eq!(per_key.iter().sum::<usize>(), total);
             let (least, most) = (per_key.iter().min().unwrap(), per_key.iter().max().unwrap());
             prop_assert!(most - least <= 1);
+        }
+    }
+
+    #[test]
+    fn shares_are_written_from_one() {
+        let share = ClientShare { index: 1, of: 3 };
+        assert_eq!(share.to_string(), "2/3");
+        assert_eq!("2/3".parse(), Ok(share));
+        for wrong in ["", "2", "0/3", "4/3", "1/0", "-1/3", "a/b"] {
+            assert!(wrong.parse::<ClientShare>().is_err(), "{wrong}");
         }
     }
 

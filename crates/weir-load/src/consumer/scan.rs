@@ -114,7 +114,7 @@ impl ScanSink {
             let received = ("bytes_received", self.wire_bytes);
             let counters = [("messages", self.messages), ("bytes", self.bytes), received];
             let now_unix_ns = self.clock.unix_ns(now);
-            link.events.progress(now_unix_ns, &counters, None);
+            link.events.progress(now_unix_ns, &counters, None, false);
         }
         match link.take_commands(drop) || now - self.last > timeout {
             true => ControlFlow::Break(()),

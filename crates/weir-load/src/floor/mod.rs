@@ -164,7 +164,9 @@ impl Floor<'_> {
             ("closed_other", summary.closed_other),
         ];
         let now_unix_ns = self.clock.now_unix_ns();
-        self.link.events.progress(now_unix_ns, &counters, None);
+        self.link
+            .events
+            .progress(now_unix_ns, &counters, None, false);
     }
 }
 

@@ -148,20 +148,24 @@ impl EventSender {
         self.send(&WorkerEvent::Ready { connections, port });
     }
 
-    /// Sends the counters with the percentiles of the last second, and clears these.
+    /// Sends the counters with the percentiles of the last second, and clears these. Sends all
+    /// values of the second if `is_share`.
     pub(crate) fn progress(
         &self,
         unix_ns: u64,
         counters: Counters<'_>,
         second: Option<&mut Histogram>,
+        is_share: bool,
     ) {
         let us = |percentile| Some(second.as_ref()?.percentile_ns(percentile)? / 1000);
         let counters = counters.iter().map(|(name, n)| ((*name).to_owned(), *n));
+        let values = second.as_ref().filter(|it| is_share && !it.is_empty());
         self.send(&WorkerEvent::Progress(WorkerProgress {
             unix_ns,
             counters: counters.collect(),
             p50_us: us(50.0),
             p99_us: us(99.0),
+            second: values.map(|it| it.to_base64()),
         }));
         if let Some(second) = second {
             second.clear();

@@ -162,7 +162,14 @@ pub struct WorkerProgress {
     pub p50_us: Option<u64>,
     /// 99th percentile of the last second in microseconds.
     pub p99_us: Option<u64>,
+    /// Values of the last second, as an HdrHistogram V2 in base64: from processes that run a share
+    /// of the clients, so that percentiles of all shares are exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second: Option<String>,
 }
+
+/// Counters of a progress that are no totals; those of several workers are merged by maximum.
+pub const GAUGES: [&str; 2] = ["busy_permille", "turn_max_us"];
 
 /// Latencies of one interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -79,6 +79,7 @@ fn events_round_trip() {
             counters: [("acked".to_owned(), 7)].into(),
             p50_us: Some(1),
             p99_us: Some(2),
+            second: None,
         }),
         WorkerEvent::Interval(LatencyInterval {
             from_unix_ns: 1,

@@ -64,6 +64,9 @@ pub struct Cell {
     /// Resource usage of every role, including those of the benchmarking tool.
     #[serde(default)]
     pub roles: Vec<RoleUsage>,
+    /// Results of each process of a role that several machines share; empty if none does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<ShareResult>,
     /// Resource usage of the whole machine.
     pub machine: Option<MachineUsage>,
     /// Cost and schedule lag of the load generator.
@@ -303,6 +306,35 @@ pub struct RoleUsage {
     /// Measurement method of the network bytes, for example `counted by the process`.
     #[serde(default)]
     pub network_source: String,
+}
+
+/// Result of one process of a role that several machines share.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShareResult {
+    /// Name of the role, for example `clients`.
+    pub role: String,
+    /// Name of its machine.
+    pub host: String,
+    /// Number of its clients.
+    pub clients: u64,
+    /// Deliveries to them in the measured window, without repeated ones.
+    pub delivered: u64,
+    /// Deliveries that never arrived.
+    pub lost: u64,
+    /// Repeated deliveries.
+    pub duplicated: u64,
+    /// Deliveries after a later record of the same key.
+    pub reordered: u64,
+    /// Connections that ended early.
+    pub disconnects: u64,
+    /// Share of the window in which its event loop was busy.
+    pub busy_share: Option<f64>,
+    /// Mean CPU cores.
+    pub cpu_cores_mean: Option<f64>,
+    /// Maximum resident memory, in bytes.
+    pub rss_max_bytes: Option<u64>,
+    /// Response times of its clients.
+    pub response: LatencySummary,
 }
 
 /// Unmodified SDK client that ran next to the simulated clients.

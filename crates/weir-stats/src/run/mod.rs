@@ -34,7 +34,7 @@ use crate::answer::Headline;
 
 pub use cell::{
     Cell, CellStatus, DeliveryTotals, Fairness, RoleUsage, STAGE_PUBLISH_ACK, STAGE_RESPONSE,
-    STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT, SdkProbe, SeriesPoint,
+    STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT, SdkProbe, SeriesPoint, ShareResult,
 };
 pub use comparison::{
     Comparison, ComparisonSide, ComparisonSubject, MetricComparison, SubjectComparison, Verdict,

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &RunArgs, clients: &ClientsArgs, plan: &Plan) -> Result<
             .map(str::to_owned)
             .to_vec(),
         files: Vec::new(),
-        roles: roles(plan),
+        roles: roles(plan, options.clients_agents),
         cpu: options.pod_cpu.clone(),
         memory: options.pod_memory.clone(),
         any_node: options.any_node,
@@ -88,8 +88,8 @@ fn failure(error: KubernetesError) -> Failure {
     Failure::new(exit, error)
 }
 
-/// Returns the roles of a plan that have pods. The coordinator runs the gateway.
-fn roles(plan: &Plan) -> Vec<InventoryRole> {
+/// Returns the roles of a plan that have pods, with their number. The coordinator runs the gateway.
+fn roles(plan: &Plan, clients_agents: u16) -> Vec<(InventoryRole, u16)> {
     let has = |architectures: &[Architecture]| {
         let mut of_plan = plan.architectures.iter();
         of_plan.any(|it| architectures.contains(it))
@@ -97,12 +97,12 @@ fn roles(plan: &Plan) -> Vec<InventoryRole> {
     let clients = has(&[Architecture::Gateway, Architecture::Floor]);
     let consumers = has(&[Architecture::Groups, Architecture::Standalone]);
     let all = [
-        (true, InventoryRole::Producers),
-        (consumers, InventoryRole::Consumers),
-        (clients, InventoryRole::Clients),
+        (true, InventoryRole::Producers, 1),
+        (consumers, InventoryRole::Consumers, 1),
+        (clients, InventoryRole::Clients, clients_agents),
     ];
-    let present = all.into_iter().filter(|(is_present, _)| *is_present);
-    present.map(|(_, role)| role).collect()
+    let present = all.into_iter().filter(|(is_present, ..)| *is_present);
+    present.map(|(_, role, pods)| (role, pods)).collect()
 }
 
 /// Returns an argument of the coordinator. A file that it names becomes one of the Secret.
@@ -132,12 +132,13 @@ fn with_file(run: &mut KubernetesRun, id: &str, word: &str) -> Result<String, Fa
 }
 
 /// Options of the engine, which the coordinator does not get, or gets with other values.
-const OWN: [&str; 14] = [
+const OWN: [&str; 15] = [
     "engine",
     "print",
     "image",
     "namespace",
     "run_name",
+    "clients_agents",
     "pod_cpu",
     "pod_memory",
     "any_node",

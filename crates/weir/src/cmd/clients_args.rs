@@ -160,6 +160,16 @@ pub(crate) struct ClientsArgs {
           requires = "engine", help_heading = AGENTS)]
     pub(crate) join_timeout: Duration,
 
+    /// Share of the clients that this worker runs, for example 2/3
+    #[arg(
+        long,
+        value_name = "NUMBER/COUNT",
+        requires = "worker",
+        conflicts_with = "engine",
+        hide = true
+    )]
+    share: Option<ClientShare>,
+
     /// Longest time for one client to connect and subscribe
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
     setup_timeout: Duration,
@@ -248,7 +258,7 @@ impl ClientsArgs {
             },
             // A larger number exceeds the file descriptor limit and is rejected later.
             clients: usize::try_from(clients).unwrap_or(usize::MAX),
-            share: ClientShare::WHOLE,
+            share: self.share.unwrap_or(ClientShare::WHOLE),
             ramp_per_s: ramp.unwrap_or(RAMP_PER_S),
             items: subscribe.items,
             seed: self.seed,
