@@ -173,7 +173,7 @@ mod tests {
         let address = old[0].local_addr().expect("bound");
         let source = ListenerSource::inheriting(1, old).expect("bound");
         assert_eq!(source.close_unused(), [address]);
-        std::net::TcpStream::connect(address).expect_err("nobody listens");
+        std::net::TcpStream::connect(address).expect_err("no socket listens");
         assert!(source.close_unused().is_empty());
     }
 }

@@ -36,7 +36,7 @@ const READY: &[u8] = b"ready\n";
 
 /// First line of a process that hands over its sockets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offer {
+pub struct TakeOverOffer {
     protocol: u32,
     /// Version of its program.
     pub version: String,
@@ -63,8 +63,8 @@ pub enum TakeOverError {
 #[derive(Debug)]
 pub struct Predecessor {
     stream: UnixStream,
-    /// What it has said about itself.
-    pub offer: Offer,
+    /// The first line of the process.
+    pub offer: TakeOverOffer,
 }
 
 impl Predecessor {
@@ -105,7 +105,7 @@ impl Predecessor {
     }
 }
 
-fn read_offer(mut stream: &UnixStream) -> Result<Offer, TakeOverError> {
+fn read_offer(mut stream: &UnixStream) -> Result<TakeOverOffer, TakeOverError> {
     let mut line = Vec::new();
     let mut byte = [0];
     // By byte, because a longer read would lose the sockets of the next message.
@@ -119,7 +119,7 @@ fn read_offer(mut stream: &UnixStream) -> Result<Offer, TakeOverError> {
         let text = "it refuses: it runs as another user, or has no sockets to hand over";
         return Err(TakeOverError::Peer(text));
     }
-    let offer: Result<Offer, _> = serde_json::from_slice(&line);
+    let offer: Result<TakeOverOffer, _> = serde_json::from_slice(&line);
     let offer = offer.map_err(|_| TakeOverError::Peer("it is not a process that hands over"))?;
     if offer.protocol != PROTOCOL || offer.sockets > SOCKETS_MAX {
         return Err(TakeOverError::Peer("its version of the exchange differs"));
@@ -180,7 +180,7 @@ impl HandOver {
         loop {
             let (stream, _) = self.0.accept()?;
             let outcome = sockets().and_then(|sockets| {
-                let offer = Offer {
+                let offer = TakeOverOffer {
                     protocol: PROTOCOL,
                     version: version.to_owned(),
                     event_loops,
@@ -198,7 +198,11 @@ impl HandOver {
 }
 
 /// Sends the sockets to a successor and waits until it is ready. Returns its process id.
-fn serve(mut stream: UnixStream, offer: &Offer, sockets: &[TcpListener]) -> io::Result<i32> {
+fn serve(
+    mut stream: UnixStream,
+    offer: &TakeOverOffer,
+    sockets: &[TcpListener],
+) -> io::Result<i32> {
     let peer = socket_peercred(&stream)?;
     if peer.uid != rustix::process::geteuid() {
         let text = format!("process of user {} refused", peer.uid.as_raw());
@@ -233,7 +237,8 @@ mod tests {
     use crate::listener::listen_shared;
     use std::net::SocketAddr;
 
-    /// Listens at the path; ends with the process id of the first successor and the failures before.
+    /// Listens at the path. The thread returns the process id of the first successor that became
+    /// ready, and the failures before.
     fn predecessor(
         path: &Path,
         sockets: Vec<TcpListener>,
@@ -265,7 +270,7 @@ mod tests {
         let path = dir.path().join("weir.sock");
         assert!(
             Predecessor::connect(&path)
-                .expect("nobody is no error")
+                .expect("no peer is no error")
                 .is_none()
         );
         // More than fit into one message.
@@ -302,7 +307,7 @@ mod tests {
         let error = HandOver::listen(&path).expect_err("a file");
         assert_eq!(error.to_string(), "it exists and is not a socket");
         std::fs::remove_file(&path).expect("removes");
-        for (answer, expected) in [
+        for (response, expected) in [
             (
                 "",
                 "it refuses: it runs as another user, or has no sockets to hand over",
@@ -319,10 +324,10 @@ mod tests {
             ),
         ] {
             let listener = UnixListener::bind(&path).expect("listens");
-            let answer = answer.to_owned();
+            let response = response.to_owned();
             let peer = std::thread::spawn(move || {
                 let (mut stream, _) = listener.accept().expect("accepts");
-                stream.write_all(answer.as_bytes()).expect("writes");
+                stream.write_all(response.as_bytes()).expect("writes");
             });
             let error = Predecessor::connect(&path).expect_err("not a predecessor");
             assert_eq!(error.to_string(), expected);

@@ -140,7 +140,7 @@ fn a_successor_that_fails_changes_nothing() {
     let mut running = ports.start((&one, dir.path()), &upstream, "2");
     await_ready(&running);
     let addresses = [ports.listen.clone(), broker_address(&ports.admin)];
-    // Fewer event loops would leave connections in sockets that nobody looks at.
+    // Fewer event loops would leave connections in sockets that no loop looks at.
     let mut fewer = ports.start((&two, dir.path()), &upstream, "1");
     assert_eq!(fewer.ends(), 2);
     let log = fewer.log();

@@ -128,7 +128,7 @@ impl Server for TakenOverProxy {
         let waits = waits
             .with_context(|| format!("--take-over \"{}\": cannot listen", self.path.display()));
         match waits {
-            // Nobody else serves the clients now.
+            // No other process serves the clients now.
             Err(error) if was_running => tracing::error!("{error:#}"),
             waits => waits.or_exit(Exit::Usage)?,
         }
