@@ -255,7 +255,9 @@ fn classify(
         pending = checked.take();
         if pending.is_none() {
             let (access, limits) = (&mut context.access, context.limits);
-            let checked = rights::check(frame, total, &peek, asked, access, limits)?;
+            let is_filtered = context.filtering.filters.wants(Direction::Produce);
+            let flags = (asked, is_filtered);
+            let checked = rights::check(frame, total, &peek, flags, access, limits)?;
             if let Some(code) = access.as_mut().and_then(Access::take_error) {
                 context.in_flight.count_error(key, code);
             }

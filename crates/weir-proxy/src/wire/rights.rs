@@ -24,12 +24,13 @@ pub(super) enum Decided {
     LookUp(Vec<u128>),
 }
 
-/// Decides about the request at the start of `frame` with `total` bytes.
+/// Decides about the request at the start of `frame` with `total` bytes. `asked`: the names of its
+/// topics have been requested; `is_filtered`: filters process Produce requests.
 pub(super) fn check(
     frame: &[u8],
     total: usize,
     peek: &RequestPeek,
-    asked: bool,
+    (asked, is_filtered): (bool, bool),
     access: &mut Option<Access<'_>>,
     limits: &ProxyLimits,
 ) -> Result<HeaderPeek<Decided>, StreamError> {
@@ -37,10 +38,13 @@ pub(super) fn check(
     let Some(access) = access.as_mut().filter(|access| access.wants(key)) else {
         return Ok(HeaderPeek::Complete(Decided::Forward(None)));
     };
-    match allows_start(frame, total, (key, version), access)? {
-        HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
-        HeaderPeek::Complete(true) => return Ok(HeaderPeek::Complete(Decided::Forward(None))),
-        HeaderPeek::Complete(false) => {}
+    // Filters need the whole request anyway, and one decision counts once.
+    if key == PRODUCE && !is_filtered {
+        match allows_start(frame, total, (key, version), access)? {
+            HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
+            HeaderPeek::Complete(true) => return Ok(HeaderPeek::Complete(Decided::Forward(None))),
+            HeaderPeek::Complete(false) => {}
+        }
     }
     check_size(total, limits.buffered_frame_bytes).map_err(StreamError::Client)?;
     let Some(frame) = frame.get(..total) else {
@@ -73,16 +77,13 @@ pub(super) fn check(
     }))
 }
 
-/// Returns `true` if the start of a request is enough to allow it.
+/// Returns `true` if the start of a Produce request is enough to allow it.
 fn allows_start(
     frame: &[u8],
     total: usize,
     (key, version): (i16, i16),
     access: &mut Access<'_>,
 ) -> Result<HeaderPeek<bool>, StreamError> {
-    if key != PRODUCE {
-        return Ok(HeaderPeek::Complete(false));
-    }
     let start = &frame[..frame.len().min(total)];
     let is_allowed = request_body_at(start, key, version)
         .and_then(|at| access.allows_start((key, version), &start[at..]));

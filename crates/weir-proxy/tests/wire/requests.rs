@@ -4,7 +4,10 @@ use super::*;
 use crate::config::ProxyLimits;
 use crate::versions::SupportedVersions;
 use proptest::prelude::*;
-use weir_filters::{FilterBuffers, FilterChain};
+use std::path::Path;
+use std::sync::Arc;
+use weir_filters::{FilterBuffers, FilterChain, TopicNames};
+use weir_rules::{AccessConfig, AccessState};
 
 fn limits() -> ProxyLimits {
     ProxyLimits {
@@ -54,6 +57,15 @@ impl Run {
     }
 
     fn feed_through(&mut self, filters: &FilterChain, input: &[u8]) -> Result<(), StreamError> {
+        self.feed_with(filters, None, input)
+    }
+
+    fn feed_with(
+        &mut self,
+        filters: &FilterChain,
+        access: Option<Access<'_>>,
+        input: &[u8],
+    ) -> Result<(), StreamError> {
         let supported = SupportedVersions::new(|_| None);
         let mut context = RequestContext {
             supported: &supported,
@@ -68,7 +80,7 @@ impl Run {
                 buffers: &mut FilterBuffers::default(),
                 delayed: &mut None,
             },
-            access: None,
+            access,
         };
         let mut input = input.to_vec();
         let mut segments = Segments::default();
@@ -330,6 +342,35 @@ fn fetch_by_id(id: i32, topic: u8) -> Vec<u8> {
     body.extend([topic; 16]);
     body.extend([1, 0, 1, 1, 0]);
     request(FETCH, 18, id, &body)
+}
+
+#[test]
+fn produce_request_in_pieces_is_one_decision() {
+    let rule = "[[rule]]\nprincipals = [\"User:a\"]\noperations = [\"write\"]\ntopics = [\"t\"]\n";
+    let mut body = vec![0xff, 0xff, 0, 1, 0, 0, 0, 0];
+    // One topic without partitions.
+    body.extend([0, 0, 0, 1, 0, 1, b't', 0, 0, 0, 0]);
+    let sent = request(PRODUCE, 3, 1, &body);
+    for filters in [FilterChain::default(), lower_case()] {
+        let config: AccessConfig = toml::from_str(rule).expect("rules");
+        let rules = Arc::new(config.build(Path::new("")).expect("valid"));
+        let (mut run, mut state) = (Run::new(), AccessState::default());
+        let names = TopicNames::default();
+        for piece in sent.chunks(1) {
+            let principals = || Box::new(["User:a".into()]) as Box<[Box<str>]>;
+            let address = [127, 0, 0, 1].into();
+            let session = state.session(Some(&rules), None, principals, address);
+            let session = session.expect("no super user");
+            let access = Access {
+                session,
+                names: &names,
+            };
+            let fed = run.feed_with(&filters, Some(access), piece);
+            fed.expect("forwards");
+        }
+        assert_eq!(run.out, sent);
+        assert_eq!(rules.counts.rows().collect::<Vec<_>>(), [(PRODUCE, [1, 0])]);
+    }
 }
 
 #[test]
