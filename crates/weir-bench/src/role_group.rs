@@ -25,7 +25,7 @@ pub(super) struct ProcessEvents {
     pub(super) reports: Vec<WorkerProgress>,
     /// It has reported since the last report of the group.
     is_fresh: bool,
-    /// Response times in the measured window.
+    /// Response times in the measured window; empty if it is the only process.
     pub(super) response: Histogram,
     pub(super) delivery: Option<DeliverySummary>,
 }
@@ -137,8 +137,11 @@ impl RoleGroup {
         Some(merged)
     }
 
-    /// Adds response times in the measured window.
+    /// Adds response times in the measured window, if there are several processes.
     pub(super) fn response(&mut self, index: usize, histogram: &Histogram) {
+        if !self.is_shared() {
+            return;
+        }
         if let Some(process) = self.processes.get_mut(index) {
             process.response.merge(histogram);
         }

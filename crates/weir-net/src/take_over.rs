@@ -59,6 +59,19 @@ pub enum TakeOverError {
     Peer(&'static str),
 }
 
+impl TakeOverError {
+    /// Returns the error of a read of the other process.
+    fn of_read(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Peer(
+                "the running process does not respond within 10 s: it waits for another \
+                 successor, stop that one first",
+            ),
+            _ => Self::Socket(error),
+        }
+    }
+}
+
 /// A running process whose sockets this process has received.
 #[derive(Debug)]
 pub struct Predecessor {
@@ -89,7 +102,7 @@ impl Predecessor {
         let offer = read_offer(&stream)?;
         let mut sockets = Vec::with_capacity(offer.sockets);
         while sockets.len() < offer.sockets {
-            if receive(&stream, &mut sockets)? == 0 {
+            if receive(&stream, &mut sockets).map_err(TakeOverError::of_read)? == 0 {
                 return Err(TakeOverError::Peer("it has sent fewer sockets than stated"));
             }
         }
@@ -109,7 +122,7 @@ fn read_offer(mut stream: &UnixStream) -> Result<TakeOverOffer, TakeOverError> {
     let mut line = Vec::new();
     let mut byte = [0];
     // By byte, because a longer read would lose the sockets of the next message.
-    while stream.read(&mut byte)? == 1 && byte != *b"\n" {
+    while stream.read(&mut byte).map_err(TakeOverError::of_read)? == 1 && byte != *b"\n" {
         line.push(byte[0]);
         if line.len() > LINE_BYTES_MAX {
             return Err(TakeOverError::Peer("its first line is too long"));
@@ -120,9 +133,12 @@ fn read_offer(mut stream: &UnixStream) -> Result<TakeOverOffer, TakeOverError> {
         return Err(TakeOverError::Peer(text));
     }
     let offer: Result<TakeOverOffer, _> = serde_json::from_slice(&line);
-    let offer = offer.map_err(|_| TakeOverError::Peer("it is not a process that hands over"))?;
+    let offer = offer
+        .map_err(|_| TakeOverError::Peer("it is no process that hands over: name another path"))?;
     if offer.protocol != PROTOCOL || offer.sockets > SOCKETS_MAX {
-        return Err(TakeOverError::Peer("its version of the exchange differs"));
+        return Err(TakeOverError::Peer(
+            "its version of the exchange differs: stop it, then start this one",
+        ));
     }
     Ok(offer)
 }
@@ -179,7 +195,8 @@ impl HandOver {
     ) -> io::Result<i32> {
         loop {
             let (stream, _) = self.0.accept()?;
-            let outcome = sockets().and_then(|sockets| {
+            let outcome = own_process(&stream).and_then(|pid| {
+                let sockets = sockets()?;
                 let offer = TakeOverOffer {
                     protocol: PROTOCOL,
                     version: version.to_owned(),
@@ -187,7 +204,8 @@ impl HandOver {
                     sockets: sockets.len(),
                     pid: std::process::id(),
                 };
-                serve(stream, &offer, &sockets)
+                serve(stream, &offer, &sockets)?;
+                Ok(pid)
             });
             match outcome {
                 Ok(pid) => return Ok(pid),
@@ -197,17 +215,18 @@ impl HandOver {
     }
 }
 
-/// Sends the sockets to a successor and waits until it is ready. Returns its process id.
-fn serve(
-    mut stream: UnixStream,
-    offer: &TakeOverOffer,
-    sockets: &[TcpListener],
-) -> io::Result<i32> {
-    let peer = socket_peercred(&stream)?;
+/// Returns the process id of a peer of the same user.
+fn own_process(stream: &UnixStream) -> io::Result<i32> {
+    let peer = socket_peercred(stream)?;
     if peer.uid != rustix::process::geteuid() {
         let text = format!("process of user {} refused", peer.uid.as_raw());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
+    Ok(peer.pid.as_raw_nonzero().get())
+}
+
+/// Sends the sockets to a successor and waits until it is ready.
+fn serve(mut stream: UnixStream, offer: &TakeOverOffer, sockets: &[TcpListener]) -> io::Result<()> {
     stream.set_write_timeout(Some(MESSAGE_TIMEOUT))?;
     let mut line = serde_json::to_vec(offer)?;
     line.push(b'\n');
@@ -226,7 +245,7 @@ fn serve(
     }
     let mut ready = [0; READY.len()];
     match stream.read_exact(&mut ready) {
-        Ok(()) if ready == READY => Ok(peer.pid.as_raw_nonzero().get()),
+        Ok(()) if ready == READY => Ok(()),
         _ => Err(io::Error::other("the successor ended before it was ready")),
     }
 }
@@ -312,11 +331,14 @@ mod tests {
                 "",
                 "it refuses: it runs as another user, or has no sockets to hand over",
             ),
-            ("HTTP/1.1 400\n", "it is not a process that hands over"),
+            (
+                "HTTP/1.1 400\n",
+                "it is no process that hands over: name another path",
+            ),
             (&"x".repeat(2_000), "its first line is too long"),
             (
                 "{\"protocol\":2,\"version\":\"\",\"event_loops\":1,\"sockets\":0,\"pid\":1}\n",
-                "its version of the exchange differs",
+                "its version of the exchange differs: stop it, then start this one",
             ),
             (
                 "{\"protocol\":1,\"version\":\"\",\"event_loops\":1,\"sockets\":3,\"pid\":1}\n",

@@ -37,5 +37,5 @@ pub mod wire;
 pub use broker_registry::BrokerInfo;
 pub use config::{CliOverrides, ProxyConfig};
 pub use error::ProxyError;
-pub use proxy::Proxy;
+pub use proxy::{Proxy, ProxyListeners};
 pub use reload::{ChangeKind, ClusterChange, ReloadError, ReloadPreview, ReloadReport};

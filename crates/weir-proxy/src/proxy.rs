@@ -40,12 +40,12 @@ const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The listening sockets of a running proxy.
 #[derive(Debug, Clone)]
-pub struct Listeners {
+pub struct ProxyListeners {
     senders: Vec<MailboxSender<LoopEvent>>,
     admin: Arc<TcpListener>,
 }
 
-impl Listeners {
+impl ProxyListeners {
     /// Returns a copy of each socket, for a successor. The proxy continues to accept connections.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ pub struct Proxy {
     exporter: Option<Exporter>,
     /// Checks the event loops until the proxy is dropped.
     _watchdog: Watchdog,
-    listeners: Listeners,
+    listeners: ProxyListeners,
     senders: Vec<MailboxSender<LoopEvent>>,
     loops: Vec<JoinHandle<()>>,
     /// Dropped to stop watching the configuration file.
@@ -204,7 +204,7 @@ impl Proxy {
             reloader,
             admin,
             exporter: exporter.flatten(),
-            listeners: Listeners {
+            listeners: ProxyListeners {
                 senders: senders.clone(),
                 admin: Arc::new(admin_copy),
             },
@@ -228,7 +228,7 @@ impl Proxy {
     }
 
     /// Returns access to all listening sockets.
-    pub fn listeners(&self) -> Listeners {
+    pub fn listeners(&self) -> ProxyListeners {
         self.listeners.clone()
     }
 
