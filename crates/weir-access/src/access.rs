@@ -20,7 +20,7 @@ pub struct SessionAccess {
     pub rule: Option<u16>,
     /// Event loop time in milliseconds at which the session reaches its maximum age; `u64::MAX` if
     /// never.
-    pub aged_ms: u64,
+    pub age_limit_ms: u64,
     /// Event loop time in milliseconds at which the session ends; `u64::MAX` if never.
     pub end_ms: u64,
     /// The session's parts of the usage of its user and of its tenant.

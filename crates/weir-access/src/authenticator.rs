@@ -1,4 +1,4 @@
-//! Identifies clients, and keeps what all shards need for that.
+//! Identification of clients, and the state that all shards share for it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -9,9 +9,9 @@ use weir_identity::config::{RevocationTopic, SessionRule, TokenSource};
 use weir_identity::keys::KeyAvailability;
 use weir_identity::keys::KeyRotation;
 use weir_identity::rules::{Allowance, Denial, GrantTable, Grants, ItemRules, RecordSelection};
-use weir_identity::token::{TokenCache, TokenError, TokenVerifier, VerifiedToken};
+use weir_identity::token::{IdentifiedClient, TokenCache, TokenError, TokenVerifier};
 use weir_identity::{
-    AuthMethod, ClaimPath, Claims, OwnClaims, Revocation, RevocationError, RevocationKey,
+    AuthMethod, ClaimPath, Claims, ReservedClaims, Revocation, RevocationError, RevocationKey,
     Revocations, TooManyValues, UserIdentity,
 };
 use weir_net::http1::HttpRequest;
@@ -33,9 +33,9 @@ use weir_net::lock;
 const TOKENS_MAX: usize = 100_000;
 /// Revocations that are stored.
 const REVOCATIONS_MAX: usize = 100_000;
-/// Minimum time from the expiry of a token to the end of its session, and period over which
-/// session ends are spread.
+/// Minimum time from the expiry of a token to the end of its session.
 const EXPIRY_GRACE_MS: u64 = 5_000;
+/// Period over which the ends of sessions are spread.
 const EXPIRY_SPREAD_MS: u64 = 1_000;
 
 /// A change that concerns sessions of all shards.
@@ -47,7 +47,7 @@ pub enum AccessChange {
     Revoked(Arc<Revocation>),
 }
 
-/// Informs the shards.
+/// Callback that informs the shards.
 type Notify = Box<dyn Fn(AccessChange) + Send + Sync>;
 
 /// Rights of a new session.
@@ -68,11 +68,11 @@ pub struct AccessTime {
     pub loop_ms: u64,
 }
 
-/// Identifies clients.
+/// Identifies clients by token or certificate, and determines their rights.
 pub struct Authenticator {
     sources: Vec<TokenSource>,
     /// Identity of clients without credentials, if they are admitted.
-    anonymous: Option<Arc<VerifiedToken>>,
+    anonymous: Option<Arc<IdentifiedClient>>,
     /// Claim with the tenant.
     tenant_claim: Option<ClaimPath>,
     verifier: TokenVerifier,
@@ -82,10 +82,11 @@ pub struct Authenticator {
     tokens: Mutex<StoredTokens>,
     revocations: RwLock<Revocations>,
     /// Topic with the revocations of all gateways.
-    topic: Option<RevocationTopic>,
-    /// `false` while those of other gateways are awaited, for this reason.
+    revocation_topic: Option<RevocationTopic>,
+    /// `false` until the revocations of other gateways are stored.
     has_revocations: AtomicBool,
-    awaited: Mutex<String>,
+    /// Reason why they are not stored yet.
+    pending_reason: Mutex<String>,
     item_rules: Option<ItemRules>,
     grant_table: Mutex<GrantTable>,
     /// Numbers of items allowed and denied by each rule, and by none.
@@ -116,7 +117,7 @@ impl Authenticator {
             let identity = UserIdentity::anonymous();
             let mut claims = Claims::default();
             claims.set_identity(&identity);
-            Arc::new(VerifiedToken {
+            Arc::new(IdentifiedClient {
                 identity: Arc::new(identity),
                 claims,
             })
@@ -133,8 +134,8 @@ impl Authenticator {
             }),
             revocations: RwLock::new(Revocations::new(REVOCATIONS_MAX)),
             has_revocations: AtomicBool::new(auth.revocations.is_none()),
-            awaited: Mutex::new("not read yet".to_owned()),
-            topic: auth.revocations,
+            pending_reason: Mutex::new("not read yet".to_owned()),
+            revocation_topic: auth.revocations,
             decisions: (0..=item_rules.len()).map(|_| Default::default()).collect(),
             item_rules: (!item_rules.is_empty()).then(|| ItemRules::new(item_rules, connections)),
             grant_table: Mutex::default(),
@@ -165,7 +166,8 @@ impl Authenticator {
         self.keys.start(sources, stopped, &on_refresh)
     }
 
-    /// Fetches the keys of all issuers once. Returns the numbers of those that failed.
+    /// Fetches the keys of all issuers once. Returns the index and the error of each issuer whose
+    /// fetch failed.
     pub(crate) fn fetch_keys(&self) -> Vec<(usize, FetchError)> {
         let mut failed = Vec::new();
         let sources = std::mem::take(&mut *lock(&self.key_sources));
@@ -184,7 +186,8 @@ impl Authenticator {
         failed
     }
 
-    /// Handles the end of a fetch.
+    /// Handles the end of a key fetch. `withdrawn` is `true` if the fetch has removed keys; stored
+    /// tokens are then discarded.
     pub fn refreshed(&self, withdrawn: bool) {
         if withdrawn {
             let mut tokens = lock(&self.tokens);
@@ -200,8 +203,8 @@ impl Authenticator {
         }
     }
 
-    /// Returns the credentials in the head of a request. `names` returns those in the certificate
-    /// of its connection.
+    /// Returns the credentials in the header of a request. `names` returns the names in the client
+    /// certificate of its connection.
     pub fn connection_credentials(
         &self,
         request: &HttpRequest<'_>,
@@ -215,7 +218,7 @@ impl Authenticator {
         &self,
         credentials: Credentials<'_>,
         unix_ms: u64,
-    ) -> Result<Arc<VerifiedToken>, AuthFailure> {
+    ) -> Result<Arc<IdentifiedClient>, AuthFailure> {
         let found = credentials.find(&self.sources);
         let (source, client) = match found {
             Some((source, Credential::Token(token))) => {
@@ -244,13 +247,13 @@ impl Authenticator {
         client
     }
 
-    /// Returns what a token is valid for.
+    /// Returns the client of a token. Verifies the token, unless it is stored as verified.
     pub fn verify(
         &self,
         token: &str,
         expected_user: Option<&str>,
         unix_ms: u64,
-    ) -> Result<Arc<VerifiedToken>, AuthFailure> {
+    ) -> Result<Arc<IdentifiedClient>, AuthFailure> {
         let (found, withdrawals) = {
             let mut tokens = lock(&self.tokens);
             (tokens.cache.get(token), tokens.withdrawals)
@@ -259,7 +262,7 @@ impl Authenticator {
             Some(found) => found,
             None => {
                 let verified = self.verifier.verify(token, &self.keys.sets(), unix_ms);
-                let verified = Arc::new(verified.map_err(|error| self.prospects(error))?);
+                let verified = Arc::new(verified.map_err(|error| self.token_failure(error))?);
                 let mut tokens = lock(&self.tokens);
                 // The key may have been withdrawn meanwhile.
                 if tokens.withdrawals == withdrawals {
@@ -272,19 +275,19 @@ impl Authenticator {
         Ok(verified)
     }
 
-    /// Returns the client with a certificate.
+    /// Returns the client that a certificate identifies.
     fn certified(
         &self,
         names: &CertificateNames,
         expected_user: Option<&str>,
         unix_ms: u64,
-    ) -> Result<Arc<VerifiedToken>, AuthFailure> {
+    ) -> Result<Arc<IdentifiedClient>, AuthFailure> {
         let client = certified_client(names, self.tenant_claim.as_ref())?;
         self.recheck(&client.identity, expected_user, unix_ms)?;
         Ok(Arc::new(client))
     }
 
-    /// Checks end, user and revocations.
+    /// Checks expiry, expected user and revocations of an identity.
     fn recheck(
         &self,
         identity: &UserIdentity,
@@ -299,8 +302,9 @@ impl Authenticator {
         Ok((self.verifier).recheck(identity, expected_user, &revocations, unix_ms)?)
     }
 
-    /// Returns the failure of a token, whose key may be fetched soon.
-    fn prospects(&self, error: TokenError) -> AuthFailure {
+    /// Converts a token error. Requests a fetch if the key is unknown; the failure is then
+    /// `KeysPending` if the key may become available.
+    fn token_failure(&self, error: TokenError) -> AuthFailure {
         let TokenError::UnknownKey { issuer } = error else {
             return error.into();
         };
@@ -315,7 +319,7 @@ impl Authenticator {
     /// tokens end at the same time.
     pub fn access(
         &self,
-        client: &VerifiedToken,
+        client: &IdentifiedClient,
         now: AccessTime,
         spread: u64,
     ) -> Result<Admitted, AuthFailure> {
@@ -344,22 +348,22 @@ impl Authenticator {
             }
         }
         let age_max_ms = rule.and_then(|rule| rule.age_max_ms);
-        let aged_ms = age_max_ms.map_or(u64::MAX, |age_ms| now.loop_ms.saturating_add(age_ms));
-        // Of a client without a token, the certificate is the identity, which has its own end.
-        let names = client.claims.own(OwnClaims::Tls);
+        let age_limit_ms = age_max_ms.map_or(u64::MAX, |age_ms| now.loop_ms.saturating_add(age_ms));
+        // Without a token, the certificate is the identity, and its end is already the expiry.
+        let names = client.claims.own(ReservedClaims::Tls);
         let names = names.filter(|_| client.identity.method() == AuthMethod::Jwt);
         let certificate_ms = names.and_then(certificate_end_ms);
         let certificate_ms = certificate_ms.map_or(u64::MAX, |end_ms| {
             let left_ms = end_ms.saturating_sub(now.unix_ms);
             now.loop_ms.saturating_add(left_ms)
         });
-        let aged_ms = aged_ms.min(certificate_ms);
+        let age_limit_ms = age_limit_ms.min(certificate_ms);
         let access = SessionAccess {
             identity: Arc::clone(&client.identity),
             grants,
             rule: place.map(|place| place as u16),
-            aged_ms,
-            end_ms: aged_ms.min(self.expiry_ms(&client.identity, now, spread)),
+            age_limit_ms,
+            end_ms: age_limit_ms.min(self.expiry_ms(&client.identity, now, spread)),
             shares: shares.into(),
             certificate: names.cloned().map(Box::new),
             count: self.counters.begin_session(client.identity.method()),
@@ -374,7 +378,7 @@ impl Authenticator {
         token: &str,
         now: AccessTime,
         spread: u64,
-    ) -> Result<Arc<VerifiedToken>, AuthFailure> {
+    ) -> Result<Arc<IdentifiedClient>, AuthFailure> {
         let client = self.verify(token, None, now.unix_ms)?;
         if !access.identity.is_same_user(&client.identity) {
             return Err(TokenError::OtherUser.into());
@@ -382,10 +386,10 @@ impl Authenticator {
         let client = match &access.certificate {
             None => client,
             Some(names) => {
-                let mut combined = VerifiedToken::clone(&client);
+                let mut combined = IdentifiedClient::clone(&client);
                 combined
                     .claims
-                    .replace_own(OwnClaims::Tls, Value::clone(names));
+                    .replace_own(ReservedClaims::Tls, Value::clone(names));
                 Arc::new(combined)
             }
         };
@@ -393,16 +397,16 @@ impl Authenticator {
         let rule = SessionRule::first(&self.session_rules, &client.claims)?;
         access.identity = Arc::clone(&client.identity);
         access.grants = grants;
-        // Limits that sessions share stay: they were counted when the session began.
+        // Shared limits do not change: they were counted when the session began.
         access.rule = rule.map(|place| place as u16);
         let expiry_ms = self.expiry_ms(&client.identity, now, spread);
-        access.end_ms = access.aged_ms.min(expiry_ms);
+        access.end_ms = access.age_limit_ms.min(expiry_ms);
         self.counters.refreshed();
         Ok(client)
     }
 
-    /// Returns the time of the event loop at which a session with this identity ends. Its token is
-    /// no longer accepted then, or the client would connect again with the token until it is.
+    /// Returns the time of the event loop at which a session with this identity ends. The session
+    /// outlives the acceptance of its token; otherwise the client could reconnect with the token.
     fn expiry_ms(&self, identity: &UserIdentity, now: AccessTime, spread: u64) -> u64 {
         let expires_ms = identity.expires_ms();
         if expires_ms == u64::MAX {
@@ -414,7 +418,7 @@ impl Authenticator {
         now.loop_ms.saturating_add(left_ms)
     }
 
-    fn grants(&self, client: &VerifiedToken) -> Result<Option<Grants>, TooManyValues> {
+    fn grants(&self, client: &IdentifiedClient) -> Result<Option<Grants>, TooManyValues> {
         let grants = self.item_rules.as_ref().map(|rules| {
             let mut table = lock(&self.grant_table);
             rules.grants(&client.claims, &mut table)
@@ -484,7 +488,8 @@ impl Authenticator {
         revocations.is_revoked(identity)
     }
 
-    /// Revokes tokens and ends the sessions that they have opened. Returns what is stored now.
+    /// Revokes tokens and ends the sessions that they have opened. Returns the entry that is stored
+    /// now, which may combine an earlier one.
     ///
     /// # Errors
     /// The entry is invalid, or too many are stored.
@@ -503,12 +508,12 @@ impl Authenticator {
     /// Returns the topic with the revocations of all gateways. Clients with credentials are refused
     /// until [`Self::revocations_are_known`].
     pub fn revocation_topic(&self) -> Option<&RevocationTopic> {
-        self.topic.as_ref()
+        self.revocation_topic.as_ref()
     }
 
     /// Stores why the revocations of other gateways are not known yet, for the operator.
     pub fn await_revocations(&self, reason: String) {
-        *lock(&self.awaited) = reason;
+        *lock(&self.pending_reason) = reason;
     }
 
     /// Notes that the revocations of other gateways are stored.
@@ -519,7 +524,7 @@ impl Authenticator {
     /// Returns the reason why the revocations of other gateways are not known yet.
     pub fn awaited_revocations(&self) -> Option<String> {
         let is_known = self.has_revocations.load(Ordering::Acquire);
-        (!is_known).then(|| lock(&self.awaited).clone())
+        (!is_known).then(|| lock(&self.pending_reason).clone())
     }
 
     /// Removes a revocation. Returns `false` if there was none.

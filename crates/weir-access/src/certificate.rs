@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use weir_identity::token::{TokenError, VerifiedToken};
-use weir_identity::{AuthMethod, ClaimPath, Claims, IdentityParts, OwnClaims, UserIdentity};
+use weir_identity::token::{IdentifiedClient, TokenError};
+use weir_identity::{AuthMethod, ClaimPath, Claims, IdentityParts, ReservedClaims, UserIdentity};
 use weir_net::tls::CertificateNames;
 
 /// Issuer of all identities from certificates.
@@ -17,7 +17,7 @@ const NOT_AFTER: &str = "not_after";
 pub(crate) fn certified_client(
     names: &CertificateNames,
     tenant_claim: Option<&ClaimPath>,
-) -> Result<VerifiedToken, TokenError> {
+) -> Result<IdentifiedClient, TokenError> {
     let mut claims = Claims::default();
     set_names(&mut claims, names);
     let kinds = [&names.common, &names.emails, &names.dns, &names.uris];
@@ -34,14 +34,14 @@ pub(crate) fn certified_client(
     let identity = UserIdentity::new(Arc::from(ISSUER), AuthMethod::Certificate, parts);
     let identity = identity.ok_or(TokenError::User)?;
     claims.set_identity(&identity);
-    Ok(VerifiedToken {
+    Ok(IdentifiedClient {
         identity: Arc::new(identity),
         claims,
     })
 }
 
 /// Returns the client with a token, and the names in the certificate of its connection as claims.
-pub(crate) fn with_names(client: &VerifiedToken, names: &CertificateNames) -> VerifiedToken {
+pub(crate) fn with_names(client: &IdentifiedClient, names: &CertificateNames) -> IdentifiedClient {
     let mut client = client.clone();
     set_names(&mut client.claims, names);
     client
@@ -59,7 +59,7 @@ fn end_s(names: &CertificateNames) -> u64 {
 
 /// Sets the claims `tls.*`.
 fn set_names(claims: &mut Claims, names: &CertificateNames) {
-    claims.set_own(OwnClaims::Tls, NOT_AFTER, end_s(names).into());
+    claims.set_own(ReservedClaims::Tls, NOT_AFTER, end_s(names).into());
     for (name, values) in [
         ("cn", &names.common),
         ("o", &names.organizations),
@@ -70,8 +70,8 @@ fn set_names(claims: &mut Claims, names: &CertificateNames) {
     ] {
         match values.as_slice() {
             [] => {}
-            [one] => claims.set_own(OwnClaims::Tls, name, one.as_str().into()),
-            many => claims.set_own(OwnClaims::Tls, name, many.to_vec().into()),
+            [one] => claims.set_own(ReservedClaims::Tls, name, one.as_str().into()),
+            many => claims.set_own(ReservedClaims::Tls, name, many.to_vec().into()),
         }
     }
 }
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    fn texts(client: &VerifiedToken, path: &str) -> Vec<String> {
+    fn texts(client: &IdentifiedClient, path: &str) -> Vec<String> {
         let found = client.claims.texts(&ClaimPath::parse(path).unwrap());
         let found = found.unwrap().into_iter();
         found.map(|text| text.into_owned()).collect()
@@ -146,7 +146,7 @@ mod tests {
                 ..IdentityParts::default()
             };
             let identity = UserIdentity::new("i".into(), AuthMethod::Jwt, parts).unwrap();
-            let token = VerifiedToken {
+            let token = IdentifiedClient {
                 identity: Arc::new(identity),
                 claims: Claims::default(),
             };

@@ -80,7 +80,7 @@ mod tests {
     use std::path::Path;
 
     use serde_json::json;
-    use weir_identity::token::VerifiedToken;
+    use weir_identity::token::IdentifiedClient;
     use weir_identity::{AuthMethod, Claims, IdentityParts, UserIdentity};
 
     use super::*;
@@ -95,7 +95,7 @@ mod tests {
             panic!("no object");
         };
         let parts = IdentityParts::default();
-        let client = VerifiedToken {
+        let client = IdentifiedClient {
             identity: UserIdentity::new("i".into(), AuthMethod::Jwt, parts)
                 .unwrap()
                 .into(),

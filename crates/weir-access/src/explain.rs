@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_identity::token::VerifiedToken;
+use weir_identity::token::IdentifiedClient;
 
 use crate::authenticator::Authenticator;
 use crate::config::AccessConfig;
@@ -28,7 +28,7 @@ impl AccessConfig {
         token: &str,
         unix_ms: u64,
         fetches_keys: bool,
-    ) -> Result<Arc<VerifiedToken>, TokenRefusal> {
+    ) -> Result<Arc<IdentifiedClient>, TokenRefusal> {
         let authenticator = Authenticator::new(self, &[]);
         // They are not read for this.
         authenticator.revocations_are_known();

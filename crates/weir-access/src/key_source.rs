@@ -54,7 +54,7 @@ pub struct KeyFile {
     path: PathBuf,
     algorithms: AlgorithmSet,
     watched: FileWatcher,
-    /// The keys of the first read.
+    /// Keys of the first read, until they are taken.
     pub keys: Option<KeySet>,
 }
 
@@ -77,7 +77,7 @@ pub struct KeyServer {
 }
 
 impl KeySource {
-    /// Returns the certificate authorities for an issuer's server.
+    /// Returns the certificate authorities that are trusted for the server of an issuer.
     pub fn roots(issuer: &IssuerConfig, dir: &Path) -> Result<Roots, StoreError> {
         match issuer.ca_file.as_deref() {
             None => Ok(Roots::System),
@@ -146,7 +146,7 @@ impl KeyFile {
             }
             KeyFileKind::Pem => key(VerificationKey::from_pem(&bytes, self.algorithms)),
             KeyFileKind::Secret => {
-                // Editors add a line end, which is not part of the secret.
+                // Editors append a newline, which is not part of the secret.
                 key(VerificationKey::from_secret(bytes.trim_ascii_end()))
             }
         }
@@ -167,7 +167,7 @@ impl fmt::Debug for KeyFile {
 }
 
 impl KeyServer {
-    /// Fetches the keys, with the validity that the response names. Blocks for at most two times
+    /// Fetches the keys. Returns them with the `max-age` of the response. Blocks for at most twice
     /// [`FETCH_TIMEOUT`].
     pub fn fetch(&self) -> Result<(KeySet, Option<Duration>), FetchError> {
         let document =

@@ -12,13 +12,13 @@ use weir_net::lock;
 /// Shard of a session, and its key there.
 pub(crate) type SessionPlace = (u16, u64);
 
-/// Users and tenants with limited sessions.
+/// Usage of all users and tenants whose sessions share limits.
 #[derive(Debug, Default)]
 pub(crate) struct UsageTable {
     by_owner: Mutex<HashMap<UsageOwner, Arc<Usage>>>,
 }
 
-/// User or tenant of an issuer: equal names of two issuers are different.
+/// User or tenant. Equal names of two issuers are different owners.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct UsageOwner {
     is_tenant: bool,
@@ -37,7 +37,7 @@ struct UsageCounts {
     sessions: u32,
     subscriptions: u32,
     requests: Option<RateBucket>,
-    /// Places of the sessions, the oldest first; only where a new one may end it.
+    /// Places of the sessions that a new session may end, the oldest first.
     places: VecDeque<SessionPlace>,
 }
 
@@ -45,7 +45,7 @@ struct UsageCounts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooManySessions;
 
-/// Part of a session in the usage of a user or tenant, until it is dropped.
+/// A session's part of the usage of its user or tenant; released on drop.
 #[derive(Debug)]
 pub struct UsageShare {
     table: Arc<UsageTable>,
@@ -58,7 +58,7 @@ pub struct UsageShare {
 }
 
 impl UsageOwner {
-    /// Returns the user of an identity. Anonymous clients share none.
+    /// Returns the user of an identity; `None` for anonymous clients, which share no limits.
     pub(crate) fn user(identity: &UserIdentity) -> Option<Self> {
         let name = identity.user();
         (!name.is_empty()).then(|| Self::new(false, identity, name))
@@ -79,8 +79,8 @@ impl UsageOwner {
 }
 
 impl UsageTable {
-    /// Counts a new session. With `end_oldest`, returns the place of the session that has to end
-    /// for it.
+    /// Counts a new session. At the limit, and with `end_oldest`, also returns the place of the
+    /// oldest session, which the caller must end.
     pub(crate) fn begin(
         self: &Arc<Self>,
         owner: UsageOwner,
@@ -134,11 +134,13 @@ impl UsageShare {
         most.is_none_or(|most| lock(&self.usage.counts).subscriptions < most)
     }
 
+    /// Counts a new subscription.
     pub fn add_subscription(&mut self) {
         self.subscriptions += 1;
         lock(&self.usage.counts).subscriptions += 1;
     }
 
+    /// Counts the end of a subscription.
     pub fn remove_subscription(&mut self) {
         self.subscriptions -= 1;
         lock(&self.usage.counts).subscriptions -= 1;

@@ -19,29 +19,29 @@ use weir_net::tls::{ClientTls, TlsAcceptor};
 use crate::protocol::{AdapterProtocol, NotificationTicket, ProtocolAction, WhileDown};
 use crate::sink::AdapterSink;
 
-/// Bytes of one read.
+/// Maximum bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// Reads per iteration.
-const READS: usize = 16;
-/// Unsent bytes above which an adapter does not read.
+/// Maximum reads per iteration.
+const READS_PER_ITERATION: usize = 16;
+/// Unsent bytes above which the connection is closed: the adapter does not read.
 const UNSENT_BYTES_MAX: usize = 32 << 20;
 /// Time in milliseconds to connect, with TLS.
-const CONNECT_MS: u64 = 5_000;
+const CONNECT_TIMEOUT_MS: u64 = 5_000;
 /// Time in milliseconds to send the last line of a connection.
-const CLOSE_MS: u64 = 1_000;
-/// Pause in milliseconds between two attempts to connect.
-const RETRY_MS: u64 = 1_000;
+const CLOSE_TIMEOUT_MS: u64 = 1_000;
+/// Minimum pause in milliseconds before the next connection attempt.
+const RETRY_INTERVAL_MS: u64 = 1_000;
 
-/// Input of other threads.
+/// Event that other threads post to the loop.
 pub(crate) enum Posted<T> {
     Request(AdapterRequest, T, WhileDown),
     Close(AdapterRequest),
-    Answer(NotificationTicket, NotificationResult),
+    Reply(NotificationTicket, NotificationResult),
     /// Ends the connection and the loop, after this time at the latest.
     Stop(Duration),
 }
 
-/// Origin of connections.
+/// Side that opens the connection to an adapter.
 #[derive(Debug)]
 pub(crate) enum LinkSource {
     Listen,
@@ -89,7 +89,7 @@ enum LinkStep {
     },
 }
 
-/// Handler of the loop.
+/// Handler of the event loop. It has at most one connection at a time.
 pub(crate) struct AdapterLoop<T, S> {
     core: LoopCore<(), ()>,
     protocol: AdapterProtocol<T>,
@@ -99,6 +99,7 @@ pub(crate) struct AdapterLoop<T, S> {
     link: Option<AdapterLink>,
     /// Time before which no connection begins.
     pause_until_ms: u64,
+    /// Time at which the loop ends at the latest; `None` while the gateway runs.
     stop_ms: Option<u64>,
     input: Vec<u8>,
     buffers: TlsBuffers,
@@ -126,7 +127,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
         }
     }
 
-    /// Begins a connection with a socket that is registered afterwards.
+    /// Registers a socket and starts a connection with it.
     fn open(&mut self, stream: io::Result<SocketStream>) {
         let registered = stream.and_then(|mut stream| {
             self.core.register(stream.socket(), 0)?;
@@ -138,19 +139,19 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
                     stream,
                     queue: SendQueue::default(),
                     step: LinkStep::Connecting {
-                        until_ms: self.core.now_ms() + CONNECT_MS,
+                        until_ms: self.core.now_ms() + CONNECT_TIMEOUT_MS,
                     },
                     has_unread: false,
                 });
             }
             Err(error) => {
                 limited!(warn, "adapter connection failed", %error, "adapter connection failed");
-                self.pause_until_ms = self.core.now_ms() + RETRY_MS;
+                self.pause_until_ms = self.core.now_ms() + RETRY_INTERVAL_MS;
             }
         }
     }
 
-    /// Connects if it is time to.
+    /// Starts a connection attempt if there is no connection and the pause is over.
     fn dial(&mut self) {
         let LinkSource::Dial { address, attempts } = &mut self.source else {
             return;
@@ -176,9 +177,9 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
         self.open(stream);
     }
 
-    /// Reads while there is input and the protocol takes it.
+    /// Reads while there is input and the protocol accepts it.
     fn read(&mut self) {
-        for _ in 0..READS {
+        for _ in 0..READS_PER_ITERATION {
             let now_ms = self.core.now_ms();
             let Some(link) = &mut self.link else { return };
             if link.step != LinkStep::Open && !link.stream.is_handshaking() {
@@ -210,7 +211,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
         }
     }
 
-    /// Begins the protocol when TCP and TLS are established.
+    /// Starts the protocol when TCP and TLS are established.
     fn establish(&mut self) {
         let now_ms = self.core.now_ms();
         let Some(link) = &mut self.link else { return };
@@ -222,8 +223,8 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
         self.protocol.connected(now_ms);
     }
 
-    /// Handles the end of an attempt to connect. Returns `false` while TCP is not established.
-    fn is_connected(&mut self) -> bool {
+    /// Checks a connection attempt. Drops it if it failed. Returns `true` if TCP is established.
+    fn finish_connect(&mut self) -> bool {
         let Some(link) = &mut self.link else {
             return false;
         };
@@ -247,7 +248,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
                 }
                 ProtocolAction::Ready => {}
                 ProtocolAction::Close => {
-                    let until_ms = self.core.now_ms() + CLOSE_MS;
+                    let until_ms = self.core.now_ms() + CLOSE_TIMEOUT_MS;
                     if let Some(link) = &mut self.link {
                         link.step = LinkStep::Closing { until_ms };
                     }
@@ -289,6 +290,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
         }
     }
 
+    /// Logs the reason and drops the connection.
     fn lose(&mut self, reason: &'static str) {
         limited!(
             info,
@@ -306,7 +308,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
             self.protocol.lost(now_ms);
             let least_ms = match self.source {
                 LinkSource::Listen => 0,
-                LinkSource::Dial { .. } => RETRY_MS,
+                LinkSource::Dial { .. } => RETRY_INTERVAL_MS,
             };
             self.pause_until_ms = now_ms + self.protocol.pause_ms().max(least_ms);
         }
@@ -366,7 +368,7 @@ impl<T, S: AdapterSink<T>> LoopHandler for AdapterLoop<T, S> {
         let is_connecting = self.link.as_ref().is_some_and(|link| {
             matches!(link.step, LinkStep::Connecting { .. }) && !link.has_unread
         });
-        if is_connecting && !self.is_connected() {
+        if is_connecting && !self.finish_connect() {
             return;
         }
         self.establish();
@@ -401,7 +403,7 @@ impl<T, S: AdapterSink<T>> LoopHandler for AdapterLoop<T, S> {
                 self.protocol.request(request, token, while_down, now_ms);
             }
             Posted::Close(request) => self.protocol.notify_close(request, now_ms),
-            Posted::Answer(ticket, result) => self.protocol.answer(ticket, &result, now_ms),
+            Posted::Reply(ticket, result) => self.protocol.respond(ticket, &result, now_ms),
             Posted::Stop(timeout) => {
                 let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
                 self.stop_ms = Some(now_ms.saturating_add(timeout_ms));

@@ -18,7 +18,7 @@ pub trait AdapterPort<T>: fmt::Debug + Send + Sync {
     fn notify_close(&self, request: AdapterRequest);
 
     /// Answers a notification.
-    fn answer(&self, ticket: NotificationTicket, result: NotificationResult);
+    fn respond(&self, ticket: NotificationTicket, result: NotificationResult);
 
     /// Returns the counters.
     fn metrics(&self) -> &AdapterMetrics;

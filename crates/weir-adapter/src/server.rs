@@ -86,9 +86,9 @@ impl<T: Send> AdapterPort<T> for AdapterHandle<T> {
         }
     }
 
-    fn answer(&self, ticket: NotificationTicket, result: NotificationResult) {
+    fn respond(&self, ticket: NotificationTicket, result: NotificationResult) {
         // If the thread has ended, there is no adapter that waits for the answer.
-        let posted = Posted::Answer(ticket, result);
+        let posted = Posted::Reply(ticket, result);
         let _ = self.mailbox.post(posted, POST_TIMEOUT);
     }
 

@@ -1,4 +1,6 @@
 //! Sessions that an adapter has accepted, and the close notifications that their ends cause.
+//!
+//! A table is the subscription of the adapter protocol: a group of items with a schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -118,8 +120,9 @@ impl SessionTable {
         }
     }
 
-    /// Handles the outcome of a request about a new table. Returns the requests to send: the end of
-    /// `unused`, an accepted table without a subscription, and the end of a closed session.
+    /// Handles the outcome of a request about a new table. `unused` is the table if the adapter has
+    /// accepted it but its subscription no longer exists. Returns the requests to send: the close
+    /// of `unused`, and the close of an ended session that waited for this outcome.
     pub fn end_table(&mut self, key: u64, unused: Option<Box<TableInfo>>) -> Vec<AdapterRequest> {
         let found = self.entries.get_mut(&key);
         let is_closing = found.is_none();

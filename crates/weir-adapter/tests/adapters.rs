@@ -359,13 +359,13 @@ fn java_adapter_decides_and_forces_ends() {
     assert_eq!(notice, expected);
     server
         .handle
-        .answer(ticket, NotificationResult::SessionEnds);
+        .respond(ticket, NotificationResult::SessionEnds);
     adapter.wait_for("ended true");
     assert!(server.call(message("end")).is_ok());
     let (ticket, _) = server.notice();
     server
         .handle
-        .answer(ticket, NotificationResult::Failed("not now".to_owned()));
+        .respond(ticket, NotificationResult::Failed("not now".to_owned()));
     adapter.wait_for("ended false");
     assert!(server.call(message("unsubscribe")).is_ok());
     let (ticket, notice) = server.notice();
@@ -376,7 +376,7 @@ fn java_adapter_decides_and_forces_ends() {
     );
     server
         .handle
-        .answer(ticket, NotificationResult::Unsubscribed(true));
+        .respond(ticket, NotificationResult::Unsubscribed(true));
     adapter.wait_for("unsubscribed true");
     // A failure detaches the adapter, whose process ends.
     assert!(server.handle.request(message("fail"), 9, WhileDown::Fail));

@@ -172,7 +172,7 @@ impl Model {
             Input::Answer => {
                 if let Some(ticket) = self.tickets.pop() {
                     let result = NotificationResult::SessionEnds;
-                    self.protocol.answer(ticket, &result, self.now_ms);
+                    self.protocol.respond(ticket, &result, self.now_ms);
                 }
             }
         }

@@ -161,7 +161,7 @@ fn flood_of_notifications_waits_for_answers() {
             AdapterNotification::ForceSessionEnd { .. }
         ));
         let unknown = NotificationResult::Failed("unknown session".to_owned());
-        server.handle.answer(ticket, unknown);
+        server.handle.respond(ticket, unknown);
     }
     flood.join().unwrap();
     for _ in 0..20_000 {

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use weir_stats::run::Cell;
 
-use super::child::{ProcessRole, RoleProcess};
+use super::child::ProcessRole;
 use super::collect::Collected;
-use super::gateway::{GatewayFiles, GatewayReady};
+use super::gateway::{self, GatewayFiles, GatewayReady};
 use super::observer::Observer;
 use super::probe::{ProbeError, ProbeProcess};
 use super::processes::{CellProcesses, READY_TIMEOUT};
@@ -106,12 +106,16 @@ impl<'a> RunningCell<'a> {
         match self.spec.architecture {
             Architecture::Groups | Architecture::Standalone => Ok(None),
             Architecture::Floor => {
-                let floor = self.workers().floor(self.listen());
+                let floor = self.workers().floor(self.listen(ProcessRole::Floor));
                 self.processes.start(ProcessRole::Floor, &floor)?;
                 self.wait_ready(ProcessRole::Floor, READY_TIMEOUT, observer)?;
                 let port = self.processes.collected.port;
                 let port = port.ok_or_else(|| CellFailure::because("floor reported no port"))?;
-                Ok(Some(SocketAddr::new(self.listen(), port).to_string()))
+                let address = match self.processes.machine_of(ProcessRole::Floor) {
+                    Some(machine) => gateway::resolve(&machine.address, port)?,
+                    None => SocketAddr::new(self.listen(ProcessRole::Floor), port),
+                };
+                Ok(Some(address.to_string()))
             }
             Architecture::Gateway => match self.spec.external(self.context.plan) {
                 Some(gateway) => self.start_external(gateway, observer).map(Some),
@@ -120,8 +124,12 @@ impl<'a> RunningCell<'a> {
         }
     }
 
-    /// Returns the address of this machine at which clients reach its servers.
-    fn listen(&self) -> IpAddr {
+    /// Returns the address at which a server listens: on another machine all, on this one that at
+    /// which clients reach it.
+    fn listen(&self, role: ProcessRole) -> IpAddr {
+        if self.processes.machine_of(role).is_some() {
+            return IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        }
         let machines = self.context.run.run_dir.options.machines.as_ref();
         machines.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |it| it.listen)
     }
@@ -130,19 +138,28 @@ impl<'a> RunningCell<'a> {
         let (context, role) = (self.context.run, ProcessRole::Gateway);
         let plan = (self.context.plan, self.spec.variant);
         let dir = &self.processes.dir;
-        let files = GatewayFiles::write(dir, plan, context.broker.connection(), &self.topic)?;
-        let args = files.args(SocketAddr::new(self.listen(), 0), ANY_PORT);
-        let gateway = RoleProcess::plain(&context.run_dir.options.exe, &args, role, dir)?;
-        let pid = gateway.pid();
-        self.processes.running.push(gateway);
-        let is_ready = || files.ready().is_some();
+        let machine = self.processes.machine_of(role);
+        let mut files = GatewayFiles::write(dir, plan, context.broker.connection(), &self.topic)?;
+        if machine.is_some() {
+            files.require_token(dir)?;
+        }
+        let listen = SocketAddr::new(self.listen(role), 0);
+        let args = files.args(listen, machine.map_or(ANY_PORT, |_| listen));
+        self.processes.start_gateway(&args, &files)?;
+        let is_ready = |events: &Collected| events.ready_file.is_some() || files.ready().is_some();
         self.wait("the gateway to be ready", READY_TIMEOUT, observer, is_ready)?;
-        self.processes.usage.watch(role, pid.as_slice());
         let now_unix_ns = self.processes.now_unix_ns();
         self.processes.usage.ready(role, now_unix_ns);
-        self.gateway = files.ready();
-        let listen = self.gateway.map(|ready| ready.listen.to_string());
-        listen.ok_or_else(|| CellFailure::because("gateway reported no port"))
+        let sent = self.processes.collected.ready_file.as_deref();
+        let ready = sent.map_or_else(|| files.ready(), GatewayReady::parse);
+        let ready = ready.ok_or_else(|| CellFailure::because("gateway reported no port"))?;
+        let ready = match machine {
+            Some(machine) => ready.on(&machine.address, &files)?,
+            None => ready,
+        };
+        let listen = ready.listen.to_string();
+        self.gateway = Some(ready);
+        Ok(listen)
     }
 
     fn start_receivers(&mut self, server: Option<&str>, observer: &mut dyn Observer) -> CellResult {
@@ -187,13 +204,14 @@ impl<'a> RunningCell<'a> {
             Err(reason) => return self.notes.push(format!("no SDK client: {reason}")),
         };
         observer.note("waiting for the SDK client to subscribe");
-        let is_ready = || probe.is_subscribed();
+        let is_ready = |_: &Collected| probe.is_subscribed();
         let waited = self.wait("the SDK client", PROBE_READY_TIMEOUT, observer, is_ready);
         if waited.is_err() {
             // The output of the client is in its result.
             let note = "the SDK client did not subscribe in time";
             self.notes.push(note.to_owned());
         }
+        self.processes.clocks.starts(ProcessRole::Clients, None);
         self.probe = Some(probe);
     }
 
@@ -224,7 +242,7 @@ impl<'a> RunningCell<'a> {
         what: &str,
         timeout: Duration,
         observer: &mut dyn Observer,
-        done: impl Fn() -> bool,
+        done: impl Fn(&Collected) -> bool,
     ) -> CellResult {
         let (plan, spec) = (self.context.plan, self.spec);
         let tick = |processes: &mut CellProcesses<'_>, now_unix_ns| {
@@ -232,7 +250,7 @@ impl<'a> RunningCell<'a> {
             now_unix_ns + live::SECOND_NS
         };
         let what = |_: &mut Collected| what.to_owned();
-        self.processes.wait(what, timeout, |_| done(), tick)
+        self.processes.wait(what, timeout, done, tick)
     }
 }
 

@@ -1,46 +1,62 @@
 //! Clocks of a cell's machines: corrections at the start of each process, and the bound of their
 //! error at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use weir_engine::machines::{ConnectedMachine, Machines};
 use weir_engine::session::RoleProcessRequest;
 use weir_stats::run::{Cell, CellStatus};
 
+use super::child::ProcessRole;
 use crate::experiment::turns::{CellFailure, CellResult};
 
 /// Clock corrections with which the processes of a cell were started.
 #[derive(Debug, Default)]
 pub(super) struct CellClocks {
-    /// Minimum and maximum clock offset at the start of a process, in nanoseconds, by machine.
-    offsets: BTreeMap<String, (i64, i64)>,
+    /// Clock offset in nanoseconds with which all processes of a machine were started, by machine.
+    offsets: BTreeMap<String, i64>,
+    /// Machines with processes that take timestamps; `None`: this one.
+    timed: BTreeSet<Option<String>>,
 }
 
 impl CellClocks {
+    /// Notes that a process of a role starts on a machine; `None`: on this one.
+    pub(super) fn starts(&mut self, role: ProcessRole, machine: Option<&ConnectedMachine>) {
+        if role.takes_timestamps() {
+            self.timed
+                .insert(machine.map(|machine| machine.name.clone()));
+        }
+    }
+
     /// Returns the request for a process on a machine, with the files that its arguments name.
     pub(super) fn request(
         &mut self,
         machine: &ConnectedMachine,
         args: &[String],
     ) -> CellResult<RoleProcessRequest> {
-        let bound = machine
-            .clock_now()
-            .map_err(|error| failure(machine, &error))?;
-        let offset_ns = bound.offset_ns;
-        let known = self.offsets.entry(machine.name.clone());
-        let (min, max) = known.or_insert((offset_ns, offset_ns));
-        (*min, *max) = ((*min).min(offset_ns), (*max).max(offset_ns));
+        let offset_ns = match self.offsets.get(&machine.name) {
+            // The processes of a machine share its clock, so they must share its correction.
+            Some(&known) => known,
+            None => {
+                let bound = machine.clock_now();
+                let bound = bound.map_err(|error| failure(machine, &error))?;
+                self.offsets.insert(machine.name.clone(), bound.offset_ns);
+                bound.offset_ns
+            }
+        };
         Ok(RoleProcessRequest {
             args: args.to_vec(),
             files: files(args)?,
+            ready_file: None,
             clock_offset_ns: -offset_ns,
         })
     }
 
     /// Returns the largest possible difference in nanoseconds between the clocks of any two
-    /// processes of the cell from `from_unix_ns` to `until_unix_ns`; `None` with one clock only.
+    /// processes of the cell from `from_unix_ns` to `until_unix_ns`; `None` if all timestamps are
+    /// those of one clock, as in the echo layout.
     pub(super) fn bound_ns(
         &self,
         machines: Option<&Machines>,
@@ -48,17 +64,22 @@ impl CellClocks {
     ) -> CellResult<Option<u64>> {
         let mut errors_ns = Vec::new();
         for machine in machines.into_iter().flat_map(Machines::all) {
-            let Some((min, max)) = self.offsets.get(&machine.name) else {
+            let corrected_ns = self.offsets.get(&machine.name);
+            let is_timed = self.timed.contains(&Some(machine.name.clone()));
+            let Some(&corrected_ns) = corrected_ns.filter(|_| is_timed) else {
                 continue;
             };
             let bound = machine.clock(from_unix_ns, until_unix_ns);
             let bound = bound.map_err(|error| failure(machine, &error))?;
-            let error = |corrected: &i64| bound.offset_ns.abs_diff(*corrected);
-            errors_ns.push(error(min).max(error(max)) + bound.error_ns);
+            errors_ns.push(bound.offset_ns.abs_diff(corrected_ns) + bound.error_ns);
+        }
+        // Of one clock only the steps matter, which are errors above.
+        if self.timed.len() <= 1 {
+            return Ok(None);
         }
         // The errors of two machines can add up. This machine has none.
         errors_ns.sort_unstable_by(|a, b| b.cmp(a));
-        Ok((!errors_ns.is_empty()).then(|| errors_ns.iter().take(2).sum()))
+        Ok(Some(errors_ns.iter().take(2).sum()))
     }
 }
 
@@ -98,19 +119,23 @@ fn files(args: &[String]) -> CellResult<Vec<(PathBuf, String)>> {
     let pairs = args
         .windows(2)
         .filter(|pair| FILE_OPTIONS.contains(&pair[0].as_str()));
-    let files = pairs.map(|pair| {
-        let path = PathBuf::from(&pair[1]);
-        let text = fs::read_to_string(&path);
-        let failed = |error| CellFailure::because(format!("cannot read {}: {error}", pair[1]));
-        text.map(|text| (path, text)).map_err(failed)
-    });
-    files.collect()
+    pairs.map(|pair| file(Path::new(&pair[1]))).collect()
+}
+
+/// Returns path and content of a file.
+pub(super) fn file(path: &Path) -> CellResult<(PathBuf, String)> {
+    let text = fs::read_to_string(path);
+    let failed = |error| CellFailure::because(format!("cannot read {}: {error}", path.display()));
+    text.map(|text| (path.to_owned(), text)).map_err(failed)
 }
 
 /// Largest bound of the clocks as a share of the median response time.
 const BOUND_SHARE_MAX: f64 = 0.1;
-/// Options of workers whose values are files.
-const FILE_OPTIONS: [&str; 4] = [
+/// Options of processes whose values are files.
+const FILE_OPTIONS: [&str; 7] = [
+    "--adapters",
+    "--config",
+    "--lightstreamer-conf",
     "--kafka-config",
     "--schema",
     "--registry-config",

@@ -29,6 +29,8 @@ pub(super) enum ChildEvent {
     Event(RoleInstance, WorkerEvent),
     /// Sample of a process on another machine.
     Sample(RoleInstance, RoleSample),
+    /// Ready file of a server on another machine.
+    ReadyFile(String),
     InvalidLine(RoleInstance, String),
     Closed(RoleInstance),
 }
@@ -68,6 +70,11 @@ impl ProcessRole {
 
     pub(super) fn produces(self) -> bool {
         matches!(self, Self::Produce | Self::ProduceMarked)
+    }
+
+    /// Returns `true` if response times are differences between its timestamps and those of others.
+    pub(super) fn takes_timestamps(self) -> bool {
+        self.produces() || matches!(self, Self::Clients | Self::Consume)
     }
 }
 
@@ -159,8 +166,9 @@ impl RoleProcess {
         started.read(output.ok_or(BenchError::NoPipe)?, dir, messages)
     }
 
-    /// Starts a worker on another machine, as [`worker`](Self::worker) does on this one.
-    pub(super) fn remote_worker(
+    /// Starts a worker on another machine, as [`worker`](Self::worker) does on this one, or a server
+    /// with a ready file.
+    pub(super) fn remote(
         machine: &ConnectedMachine,
         request: RoleProcessRequest,
         instance: RoleInstance,
@@ -298,8 +306,8 @@ impl RoleProcess {
         last.unwrap_or("its log is empty").to_owned()
     }
 
-    /// Shuts the process down: a worker by closing its commands, any other by SIGTERM. Kills it
-    /// after `grace`.
+    /// Shuts the process down: a worker and any process on another machine by closing its input,
+    /// others by SIGTERM. Kills it after `grace`.
     pub(super) fn end(mut self, grace: Duration) {
         match (self.stdin.take(), self.raw_pid()) {
             (None, Some(pid)) => {
@@ -366,6 +374,7 @@ fn parse(instance: RoleInstance, line: &[u8]) -> serde_json::Result<Option<Child
     }
     Ok(match serde_json::from_slice(line)? {
         SessionEvent::Usage(sample) => Some(ChildEvent::Sample(instance, sample)),
+        SessionEvent::ReadyFile { content } => Some(ChildEvent::ReadyFile(content)),
         SessionEvent::Hello { .. } => None,
     })
 }

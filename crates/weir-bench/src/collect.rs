@@ -44,6 +44,8 @@ pub(super) struct Collected {
     /// Connections of each role whose processes are all ready.
     pub(super) ready: BTreeMap<ProcessRole, u64>,
     pub(super) port: Option<u16>,
+    /// Content of the ready file of the gateway on another machine.
+    pub(super) ready_file: Option<String>,
     pub(super) produced: BTreeMap<ProcessRole, ProduceSummary>,
     /// Producer of background records; its times are not latencies of the cell.
     pub(super) background: Option<ProcessRole>,
@@ -74,6 +76,7 @@ impl Collected {
             progress: BTreeMap::new(),
             ready: BTreeMap::new(),
             port: None,
+            ready_file: None,
             produced: BTreeMap::new(),
             background: None,
             delivery: None,
@@ -134,6 +137,7 @@ impl Collected {
             }
             ChildEvent::Closed(instance) => self.closed.push(instance),
             ChildEvent::Sample(instance, sample) => self.samples.push((instance, sample)),
+            ChildEvent::ReadyFile(content) => self.ready_file = Some(content),
         }
     }
 

@@ -110,7 +110,7 @@ impl BenchError {
             },
             Self::Conformance(error) => match error {
                 ConformanceError::NoCheck(..) => ErrorClass::Usage,
-                ConformanceError::File(..) => ErrorClass::Instrument,
+                ConformanceError::File(..) => ErrorClass::Tool,
                 _ => ErrorClass::Target,
             },
             Self::Machines(error) => match error {
@@ -118,13 +118,13 @@ impl BenchError {
                 MachinesError::Agents(AgentsError::Token | AgentsError::Listen(..)) => {
                     ErrorClass::Usage
                 }
-                MachinesError::Agents(_) => ErrorClass::Instrument,
+                MachinesError::Agents(_) => ErrorClass::Tool,
                 _ => ErrorClass::Usage,
             },
             Self::Admin(_) => ErrorClass::Target,
             Self::Client(error) => error.class(),
             Self::ClientFile(_) | Self::Spawn(..) | Self::NoPipe | Self::Exited(..) => {
-                ErrorClass::Instrument
+                ErrorClass::Tool
             }
         }
     }

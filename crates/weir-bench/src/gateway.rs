@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,22 +12,74 @@ use serde::Deserialize;
 
 use super::BenchError;
 use crate::experiment::Connection;
+use crate::experiment::turns::{CellFailure, CellResult};
 use crate::plan::{Plan, SCHEMA_PLACEHOLDER};
 
 /// Addresses of a running gateway, from its ready file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct GatewayReady {
     pub(super) listen: SocketAddr,
     pub(super) admin: SocketAddr,
+    /// Token of the admin server on another machine.
+    #[serde(skip)]
+    token: Option<String>,
+}
+
+impl GatewayReady {
+    /// Parses the content of a ready file.
+    pub(super) fn parse(content: &str) -> Option<Self> {
+        serde_json::from_str(content).ok()
+    }
+
+    /// Returns the addresses of a gateway that listens at all addresses of the machine `host`.
+    pub(super) fn on(self, host: &str, files: &GatewayFiles) -> CellResult<Self> {
+        Ok(Self {
+            listen: resolve(host, self.listen.port())?,
+            admin: resolve(host, self.admin.port())?,
+            token: files.token.as_ref().map(|(_, token)| token.clone()),
+        })
+    }
+
+    /// Reads the metrics.
+    pub(super) fn metrics(&self) -> io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&self.admin, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        let token = self.token.as_ref();
+        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nHost: {}\r\n{}Connection: close\r\n\r\n",
+            self.admin,
+            token.unwrap_or_default()
+        );
+        stream.write_all(request.as_bytes())?;
+        let mut response = String::new();
+        let mut limited = stream.take(METRICS_BYTES_MAX);
+        limited.read_to_string(&mut response)?;
+        let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        Ok(body.to_owned())
+    }
+}
+
+/// Returns the address of a port of another machine.
+pub(super) fn resolve(host: &str, port: u16) -> CellResult<SocketAddr> {
+    let none = || io::Error::from(io::ErrorKind::NotFound);
+    let found = (host, port).to_socket_addrs();
+    let first = found.and_then(|mut found| found.next().ok_or_else(none));
+    first.map_err(|error| CellFailure::because(format!("address {host}: {error}")))
 }
 
 #[derive(Debug)]
 pub(super) struct GatewayFiles {
     adapters: PathBuf,
     server: Option<PathBuf>,
-    ready: PathBuf,
+    pub(super) ready_file: PathBuf,
     /// Client properties of all connections.
     client: Option<PathBuf>,
+    /// Schema that the configuration names.
+    pub(super) schema: Option<PathBuf>,
+    /// Configuration file with the token of the admin server, and the token; `None`: the admin
+    /// server is on loopback and needs none.
+    token: Option<(PathBuf, String)>,
 }
 
 impl GatewayFiles {
@@ -46,9 +99,11 @@ impl GatewayFiles {
                 "@REGISTRY@",
                 plan.workload.registry.as_deref().unwrap_or_default(),
             );
-        let text = match text.contains(SCHEMA_PLACEHOLDER) {
-            true => text.replace(SCHEMA_PLACEHOLDER, &schema_file(dir, plan)?),
-            false => text,
+        let has_schema = text.contains(SCHEMA_PLACEHOLDER);
+        let schema = has_schema.then(|| schema_file(dir, plan)).transpose()?;
+        let text = match &schema {
+            Some(path) => text.replace(SCHEMA_PLACEHOLDER, &path.display().to_string()),
+            None => text,
         };
         fs::write(&adapters, text).map_err(|error| BenchError::file(&adapters, error))?;
         let server = plan.server_config.as_ref().map(|text| {
@@ -56,47 +111,48 @@ impl GatewayFiles {
             let written = fs::write(&path, text).map_err(|error| BenchError::file(&path, error));
             written.map(|()| path)
         });
-        let ready = dir.join("gateway-ready.json");
+        let ready_file = dir.join("gateway-ready.json");
         Ok(Self {
             adapters,
             server: server.transpose()?,
-            ready,
+            ready_file,
             client: connection.file.map(Path::to_owned),
+            schema,
+            token: None,
         })
+    }
+
+    /// Protects the admin server, which needs that at other addresses than loopback, with a random
+    /// token.
+    pub(super) fn require_token(&mut self, dir: &Path) -> Result<(), BenchError> {
+        self.token = Some(token_file(dir)?);
+        Ok(())
     }
 
     /// Returns the arguments that start the gateway at `listen`, with its admin server at `admin`.
     pub(super) fn args(&self, listen: SocketAddr, admin: SocketAddr) -> Vec<String> {
         let (listen, admin) = (listen.to_string(), admin.to_string());
-        let adapters = self.adapters.display().to_string();
-        let ready = self.ready.display().to_string();
-        let server = self.server.as_ref().map(|path| path.display().to_string());
-        let file = self.client.as_ref().map(|path| path.display().to_string());
-        let first = ["gateway", "run", "--adapters", &adapters];
-        let last = ["--listen", &listen, "--admin", &admin];
-        let last = last.into_iter().chain(["--ready-file", &ready]);
-        let server = server.iter().flat_map(|it| ["--lightstreamer-conf", it]);
-        let client = file.iter().flat_map(|it| ["--kafka-config", it]);
-        let args = first.into_iter().chain(last).chain(server).chain(client);
-        args.map(str::to_owned).collect()
+        let text = |path: &PathBuf| path.display().to_string();
+        let options = [
+            ("--adapters", Some(text(&self.adapters))),
+            ("--listen", Some(listen)),
+            ("--admin", Some(admin)),
+            ("--ready-file", Some(text(&self.ready_file))),
+            ("--lightstreamer-conf", self.server.as_ref().map(text)),
+            ("--kafka-config", self.client.as_ref().map(text)),
+            ("--config", self.token.as_ref().map(|(path, _)| text(path))),
+        ];
+        let options = options
+            .into_iter()
+            .filter_map(|(name, value)| Some([name.to_owned(), value?]));
+        let command = ["gateway", "run"].map(str::to_owned);
+        command.into_iter().chain(options.flatten()).collect()
     }
 
     /// Returns the addresses of the gateway once it serves.
     pub(super) fn ready(&self) -> Option<GatewayReady> {
-        serde_json::from_str(&fs::read_to_string(&self.ready).ok()?).ok()
+        GatewayReady::parse(&fs::read_to_string(&self.ready_file).ok()?)
     }
-}
-
-pub(super) fn metrics(admin: SocketAddr) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&admin, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    let request = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut response = String::new();
-    let mut limited = stream.take(METRICS_BYTES_MAX);
-    limited.read_to_string(&mut response)?;
-    let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    Ok(body.to_owned())
 }
 
 /// Age of updates in microseconds when they left the gateway, by record timestamp: sum.
@@ -132,8 +188,24 @@ pub(super) fn counters(metrics: &str) -> BTreeMap<String, u64> {
 const TIMEOUT: Duration = Duration::from_secs(5);
 const METRICS_BYTES_MAX: u64 = 4 << 20;
 
+/// Writes a configuration file with a random token for the admin server. Returns both.
+fn token_file(dir: &Path) -> Result<(PathBuf, String), BenchError> {
+    let token = format!("{:032x}", rand::random::<u128>());
+    let path = dir.join("gateway.toml");
+    let mut options = fs::OpenOptions::new();
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&path);
+    let written = file.and_then(|mut file| writeln!(file, "[admin]\ntoken = \"{token}\""));
+    written.map_err(|error| BenchError::file(&path, error))?;
+    Ok((path, token))
+}
+
 /// Returns the path of the schema of the values; a built-in schema is written into `dir`.
-fn schema_file(dir: &Path, plan: &Plan) -> Result<String, BenchError> {
+fn schema_file(dir: &Path, plan: &Plan) -> Result<PathBuf, BenchError> {
     let path = match (&plan.workload.schema, plan.workload.kind.record_format()) {
         (Some(schema), _) => {
             let path = Path::new(schema);
@@ -148,7 +220,7 @@ fn schema_file(dir: &Path, plan: &Plan) -> Result<String, BenchError> {
         // Excluded by the rules of plans.
         (None, None) => PathBuf::new(),
     };
-    Ok(path.display().to_string())
+    Ok(path)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::experiment::RunContext;
 use crate::plan::{Architecture, PlanPoint, StopRules, Subject};
 use weir_load::clients::descriptors_allowed;
 
+/// Results of the points so far, which determine the points to skip.
 #[derive(Debug, Default)]
 pub(super) struct Ladder {
     subjects: BTreeMap<String, SubjectHistory>,
@@ -37,6 +38,7 @@ impl Ladder {
         }
     }
 
+    /// Returns the reason to skip a point of a subject; `None` if it must be measured.
     pub(super) fn skip(
         &self,
         subject: &Subject<'_>,
@@ -56,8 +58,8 @@ impl Ladder {
             .or_else(|| self.too_many_cores(history?, point, limits))
     }
 
-    /// Returns the reason if the machine has too few cores, extrapolated from the largest measured
-    /// point within this one.
+    /// Returns the reason if the machine has too few cores for a point. Extrapolates from the
+    /// largest measured point below it.
     fn too_many_cores(
         &self,
         history: &SubjectHistory,
@@ -81,7 +83,7 @@ impl Ladder {
         })
     }
 
-    /// Records the result of a cell, and sets in the cell whether its load was sustained.
+    /// Stores the result of a cell, and sets its `not_sustained` if it did not sustain the load.
     pub(super) fn record_result(
         &mut self,
         subject: &Subject<'_>,
@@ -127,7 +129,8 @@ impl Ladder {
     }
 }
 
-/// Returns the reason if this machine does not allow the connections of `clients` clients.
+/// Returns the reason if this machine or the broker does not allow the connections of `clients`
+/// clients.
 pub(super) fn too_many_connections(
     architecture: Architecture,
     clients: u64,
@@ -167,6 +170,7 @@ pub(super) fn too_many_connections(
     })
 }
 
+/// Limits of the machines and of the broker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HostLimits {
     /// File descriptors of one process.
@@ -175,8 +179,9 @@ pub(super) struct HostLimits {
     pub(super) broker_connections: u64,
     /// Local ports for connections to one address.
     pub(super) ports: u64,
+    /// Cores of this machine; `u64::MAX` if roles run on other machines.
     pub(super) cores: u64,
-    /// The clients of a server are on other machines.
+    /// `true` if the clients of a gateway or floor are on other machines.
     pub(super) clients_elsewhere: bool,
 }
 
@@ -254,8 +259,8 @@ fn is_growing(cell: &Cell, rules: &StopRules) -> bool {
 const ACHIEVED_SHARE_MIN: f64 = 0.99;
 /// Local ports reserved for other connections.
 pub(super) const PORTS_SPARE: u64 = 256;
-/// Factor by which the extrapolated cores must exceed those of the machine. Costs need not grow in
-/// proportion, so smaller excesses are tried.
+/// Maximum ratio of extrapolated cores to the cores of the machine; points above it are skipped.
+/// The actual cost may grow more slowly than the load, so smaller ratios are measured.
 const CORES_EXCESS_MAX: f64 = 2.5;
 
 #[cfg(test)]

@@ -5,14 +5,16 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
-use super::cell_clocks::CellClocks;
+use super::cell_clocks::{self, CellClocks};
 use super::child::{ChildEvent, MESSAGES_QUEUED_MAX, ProcessRole, RoleInstance, RoleProcess};
 use super::collect::Collected;
+use super::gateway::GatewayFiles;
 use super::observer::Live;
 use super::result::MeasuredWindow;
 use super::usage::CellUsage;
 use crate::experiment::RunContext;
 use crate::experiment::turns::{BROKER_EXITED, CellFailure, CellResult};
+use weir_engine::machines::ConnectedMachine;
 use weir_load::clients::ClientShare;
 use weir_load::clock::nanos;
 use weir_load::worker::protocol::{Schedule, WorkerCommand};
@@ -80,6 +82,7 @@ impl<'a> CellProcesses<'a> {
             .flat_map(|it| it.with(role.in_inventory()))
             .collect();
         if machines.is_empty() {
+            self.clocks.starts(role, None);
             let messages = self.messages.clone();
             let worker = RoleProcess::worker(&options.exe, args, role, &self.dir, messages)?;
             self.usage.watch(role, worker.pid().as_slice());
@@ -91,13 +94,41 @@ impl<'a> CellProcesses<'a> {
         for (index, machine) in machines.iter().enumerate() {
             let of = machines.len();
             let args = share_args(args, ClientShare { index, of });
+            self.clocks.starts(role, Some(machine));
             let request = self.clocks.request(machine, &args)?;
             let (instance, messages) = (RoleInstance { role, index }, self.messages.clone());
-            let worker =
-                RoleProcess::remote_worker(machine, request, instance, &self.dir, messages)?;
+            let worker = RoleProcess::remote(machine, request, instance, &self.dir, messages)?;
             self.running.push(worker);
         }
         Ok(())
+    }
+
+    /// Starts the gateway, whose arguments are `args`.
+    pub(super) fn start_gateway(&mut self, args: &[String], files: &GatewayFiles) -> CellResult {
+        let role = ProcessRole::Gateway;
+        let Some(machine) = self.machine_of(role) else {
+            let exe = &self.context.run_dir.options.exe;
+            let server = RoleProcess::plain(exe, args, role, &self.dir)?;
+            self.usage.watch(role, server.pid().as_slice());
+            self.running.push(server);
+            return Ok(());
+        };
+        self.collected.expect(role, [machine.name.clone()]);
+        let mut request = self.clocks.request(machine, args)?;
+        request.ready_file = Some(files.ready_file.clone());
+        if let Some(path) = &files.schema {
+            request.files.push(cell_clocks::file(path)?);
+        }
+        let messages = self.messages.clone();
+        let server = RoleProcess::remote(machine, request, role.into(), &self.dir, messages)?;
+        self.running.push(server);
+        Ok(())
+    }
+
+    /// Returns the machine that runs a role alone; `None`: this one.
+    pub(super) fn machine_of(&self, role: ProcessRole) -> Option<&'a ConnectedMachine> {
+        let machines = self.context.run_dir.options.machines.as_deref()?;
+        machines.with(role.in_inventory()).next()
     }
 
     /// Waits until all workers of a role are ready, and calls `tick` every second.

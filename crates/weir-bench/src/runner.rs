@@ -1,5 +1,5 @@
-//! The experiments that compare architectures over numbers of clients or rates, and the search for
-//! their maximum load.
+//! Runs plans that compare architectures at several numbers of clients or rates, and searches for
+//! the maximum sustained load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -154,8 +154,8 @@ fn warm_up_broker(context: CellContext<'_>, observer: &mut dyn Observer) {
     cell::run(context, spec, &mut cell, observer);
 }
 
-/// Runs the cells point by point. The subjects alternate and each comes first once, so that a drift
-/// affects all of them equally.
+/// Runs the cells point by point. The order of the subjects changes with each repetition, so that a
+/// drift of the machine affects all of them equally.
 fn run_cells(context: CellContext<'_>, observer: &mut dyn Observer) -> Vec<Cell> {
     let plan = context.plan;
     let limits = HostLimits::of(context.run);

@@ -134,7 +134,10 @@ fn producer_error(receiver: &Receiver<ChildEvent>) -> Option<String> {
     receiver.try_iter().find_map(|message| match message {
         ChildEvent::Event(_, WorkerEvent::Error { message, .. }) => Some(message),
         ChildEvent::Closed(_) => Some("it closed its output".to_owned()),
-        ChildEvent::Event(..) | ChildEvent::Sample(..) | ChildEvent::InvalidLine(..) => None,
+        ChildEvent::Event(..)
+        | ChildEvent::Sample(..)
+        | ChildEvent::ReadyFile(..)
+        | ChildEvent::InvalidLine(..) => None,
     })
 }
 

@@ -59,7 +59,7 @@ pub(super) fn run(run: &Run) -> String {
     format!("{}.", sentences.join("; "))
 }
 
-/// Returns a subject's highest sustained load and its lowest load that was not, over all
+/// Returns a subject's highest sustained load and its lowest load that was not sustained, over all
 /// repetitions.
 fn sentence(cells: &[Cell], name: &str) -> String {
     let points = Repetitions::group(cells.iter().filter(|cell| cell.name() == name));

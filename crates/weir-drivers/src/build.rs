@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use super::error::DriverError;
-use super::known::{BuildSystem, BuiltInDriver, known, unknown};
+use super::known::{BuildSystem, BundledDriver, known, unknown};
 use super::program::DriverProgram;
 use super::sources::{SourceFile, hash};
 use weir_lab::cache;
@@ -38,7 +38,7 @@ impl DriverProgram {
 }
 
 fn build(
-    known: &'static BuiltInDriver,
+    known: &'static BundledDriver,
     operation: &mut Operation<'_>,
 ) -> Result<DriverProgram, LabError> {
     let mut site = DriverBuild { known, operation };
@@ -56,7 +56,7 @@ fn build(
 }
 
 struct DriverBuild<'a, 'b> {
-    known: &'static BuiltInDriver,
+    known: &'static BundledDriver,
     operation: &'a mut Operation<'b>,
 }
 
@@ -275,12 +275,12 @@ const DOTNET_BYTES: u64 = 1 << 30;
 
 #[cfg(test)]
 mod tests {
-    use super::super::known::KNOWN;
+    use super::super::known::BUNDLED_DRIVERS;
     use super::*;
 
     #[test]
     fn build_systems_have_their_source_files() {
-        for known in KNOWN {
+        for known in BUNDLED_DRIVERS {
             let needed: &[&str] = match known.build_system {
                 BuildSystem::Maven => &["pom.xml"],
                 BuildSystem::Go => &["go.mod", "go.sum", "main.go"],

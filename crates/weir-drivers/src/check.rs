@@ -1,5 +1,4 @@
-//! Requests to drivers, and checks of their responses: for plausibility, and against observations
-//! of the process.
+//! Checks of the responses of drivers: for plausibility, and against observations of the process.
 
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ pub trait DriverRequest: Serialize {
         Ok(())
     }
 
-    /// Returns the number of seconds that are reported before the response.
+    /// Returns the number of one-second reports that precede the response.
     fn seconds(&self) -> u64 {
         0
     }
@@ -61,12 +60,13 @@ plain_requests! {
 /// Observations of a driver during a command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CommandObservation<'a> {
-    /// Time from writing the command to reading the response.
+    /// Wall-clock time from writing the command to reading the response.
     pub(super) wall: Duration,
-    /// CPU time of all its threads; `None` if the system does not report it.
+    /// CPU time of all threads of the driver; `None` if the system does not report it.
     pub(super) cpu_us: Option<f64>,
+    /// Number of cores, which bounds the CPU time.
     pub(super) cores: f64,
-    /// Seconds that it reported before the response.
+    /// Reports of single seconds that the driver sent before the response.
     pub(super) seconds: &'a [SteadySecond],
 }
 
@@ -115,15 +115,15 @@ impl DriverRequest for WarmUp {
     type Response = WarmedUp;
 
     fn check(&self, response: &WarmedUp, seen: &CommandObservation<'_>) -> CheckResult {
-        let produce = positive(
+        let produce = non_negative(
             "produce_cpu_us_per_record",
             response.produce_cpu_us_per_record,
         )?;
-        let consume = positive(
+        let consume = non_negative(
             "consume_cpu_us_per_record",
             response.consume_cpu_us_per_record,
         )?;
-        seen.not_above((produce + consume) * self.0.count as f64)
+        seen.check_cpu_max((produce + consume) * self.0.count as f64)
     }
 }
 
@@ -136,7 +136,7 @@ impl DriverRequest for ProduceCommand {
         ascending(&[("t0", marks.t0), ("t1", marks.t1)])?;
         ascending(&[("t0", marks.t0), ("t2", marks.t2)])?;
         all_reported(self.burst.count, &response.delivered)?;
-        seen.allows(marks.t0, marks.t1.max(marks.t2), response.cpu_us)?;
+        seen.check_times(marks.t0, marks.t1.max(marks.t2), response.cpu_us)?;
         if !self.per_record {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl DriverRequest for ProduceCommand {
                 "create_us and send_us are missing, but per_record was requested".to_owned(),
             ));
         };
-        let both = positive("create_us", create)? + positive("send_us", send)?;
+        let both = non_negative("create_us", create)? + non_negative("send_us", send)?;
         let sending = micros(marks.t1 - marks.t0);
         ensure!(both <= sending * (1.0 + WALL_SHARE) + WALL_SLACK_US
             => "create_us + send_us is {both:.0}, but t0 to t1 is {sending:.0}");
@@ -178,14 +178,14 @@ impl DriverRequest for Consume {
         let count = self.burst.count;
         ensure!(got == count => "got is {got}, but {count} records were requested");
         ensure!(bad <= got => "bad is {bad}, but got is {got}");
-        let right = got.saturating_mul(len.saturating_add(KEY_BYTES));
-        ensure!(bad > 0 || bytes == right
-            => "bytes is {bytes}, but {got} records of {len} bytes and a key have {right}");
+        let expected = got.saturating_mul(len.saturating_add(KEY_BYTES));
+        ensure!(bad > 0 || bytes == expected
+            => "bytes is {bytes}, but {got} records of {len} bytes and a key have {expected}");
         let (cpu, drain) = (response.cpu_us, response.drain_cpu_us);
-        ensure!(positive("drain_cpu_us", drain)? <= cpu + ROUNDING_US
+        ensure!(non_negative("drain_cpu_us", drain)? <= cpu + ROUNDING_US
             => "drain_cpu_us is {drain:.0}, but cpu_us is {cpu:.0}");
-        seen.has_time_for(marks.s0, last)?;
-        seen.allows(marks.s0, marks.s3, cpu)
+        seen.check_span(marks.s0, last)?;
+        seen.check_times(marks.s0, marks.s3, cpu)
     }
 }
 
@@ -204,10 +204,10 @@ impl DriverRequest for RoundTrip {
         ensure!(got == acked || (failed > 0 && got <= count)
             => "got is {got}, but acked is {acked}");
         let paced = if self.rate > 0.0 { count } else { 0 };
-        seen.spread("latency", &response.latency, got)?;
-        seen.spread("pacing", &response.pacing, paced)?;
+        seen.check_distribution("latency", &response.latency, got)?;
+        seen.check_distribution("pacing", &response.pacing, paced)?;
         let end = marks.t1.max(marks.t2).max(marks.r1);
-        seen.allows(marks.t0, end, response.cpu_us)
+        seen.check_times(marks.t0, end, response.cpu_us)
     }
 }
 
@@ -229,7 +229,7 @@ impl DriverRequest for Steady {
             ensure!(found == expected => "second {found} was reported, expected {expected}");
             records = records.saturating_add(second.records);
             bytes = bytes.saturating_add(second.bytes);
-            cpu_us += positive("cpu_us", second.cpu_us)?;
+            cpu_us += non_negative("cpu_us", second.cpu_us)?;
         }
         for (name, all, parts) in [
             ("records", response.records, records),
@@ -237,8 +237,8 @@ impl DriverRequest for Steady {
         ] {
             ensure!(all == parts => "{name} is {all}, but its seconds add up to {parts}");
         }
-        seen.not_above(positive("cpu_us", response.cpu_us)?)?;
-        seen.not_above(cpu_us)?;
+        seen.check_cpu_max(non_negative("cpu_us", response.cpu_us)?)?;
+        seen.check_cpu_max(cpu_us)?;
         if self.role == TopicEnd::Consume {
             return Ok(());
         }
@@ -250,12 +250,12 @@ impl DriverRequest for Steady {
             let text = "latency and pacing are missing".to_owned();
             return Err(DriverFailure::ImpossibleResult(text));
         };
-        seen.spread("latency", latency, records - failed)?;
-        seen.spread("pacing", pacing, records)
+        seen.check_distribution("latency", latency, records - failed)?;
+        seen.check_distribution("pacing", pacing, records)
     }
 }
 
-/// Checks that a distribution is consistent and has `count` values.
+/// Checks that the distribution `name` is consistent and has `count` values.
 fn distribution(name: &str, found: &Distribution, count: u64) -> CheckResult {
     let Distribution {
         count: values,
@@ -304,10 +304,10 @@ fn near(exact: u64, rounded: u64) -> bool {
 }
 
 impl CommandObservation<'_> {
-    /// Checks the time between two marks, and the CPU time between them.
-    fn allows(&self, first: u64, last: u64, cpu_us: f64) -> CheckResult {
-        self.has_time_for(first, last)?;
-        self.not_above(positive("cpu_us", cpu_us)?)?;
+    /// Checks the time between two marks, and the CPU time that the driver reports for it.
+    fn check_times(&self, first: u64, last: u64, cpu_us: f64) -> CheckResult {
+        self.check_span(first, last)?;
+        self.check_cpu_max(non_negative("cpu_us", cpu_us)?)?;
         let Some(process) = self.cpu_us else {
             return Ok(());
         };
@@ -318,7 +318,7 @@ impl CommandObservation<'_> {
     }
 
     /// Checks a distribution of times of records within the command.
-    fn spread(&self, name: &str, found: &Distribution, count: u64) -> CheckResult {
+    fn check_distribution(&self, name: &str, found: &Distribution, count: u64) -> CheckResult {
         distribution(name, found, count)?;
         let (max, wall) = (found.max_us, self.wall_us());
         ensure!(max as f64 <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US
@@ -326,14 +326,16 @@ impl CommandObservation<'_> {
         Ok(())
     }
 
-    fn has_time_for(&self, first: u64, last: u64) -> CheckResult {
+    /// Checks that the time between two marks, in nanoseconds, is not longer than the command.
+    fn check_span(&self, first: u64, last: u64) -> CheckResult {
         let (span, wall) = (micros(last - first), self.wall_us());
         ensure!(span <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US
             => "the marks are {span:.0} us apart, but the whole command took {wall:.0}");
         Ok(())
     }
 
-    fn not_above(&self, cpu_us: f64) -> CheckResult {
+    /// Checks that a reported CPU time is possible, and is not above that of the process.
+    fn check_cpu_max(&self, cpu_us: f64) -> CheckResult {
         let possible = self.wall_us() * self.cores;
         ensure!(cpu_us <= possible + CPU_SLACK_US
             => "cpu_us is {cpu_us:.0}, but all cores together had {possible:.0}");
@@ -363,8 +365,8 @@ fn ascending(marks: &[(&str, u64)]) -> CheckResult {
     Ok(())
 }
 
-/// Returns `value`, unless it is negative or no number.
-fn positive(name: &str, value: f64) -> Result<f64, DriverFailure> {
+/// Returns `value`. Fails if it is negative or not a number.
+fn non_negative(name: &str, value: f64) -> Result<f64, DriverFailure> {
     ensure!(value >= 0.0 => "{name} is {value}");
     Ok(value)
 }

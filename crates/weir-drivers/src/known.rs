@@ -1,31 +1,31 @@
-//! Known drivers, whose sources are part of this program.
+//! Known drivers, whose source files are embedded in this program and built when they are needed.
 
 use super::sources::{self, SourceFile};
 use weir_lab::error::LabError;
 
-/// Name of the built-in driver.
+/// Name of the driver that is compiled into this program.
 pub const BUILT_IN: &str = "librdkafka";
 
-/// Driver whose source is part of this program.
+/// Known driver: its source files are embedded in this program.
 #[derive(Debug, PartialEq, Eq)]
-pub struct BuiltInDriver {
+pub struct BundledDriver {
     /// Name in options and results.
     pub name: &'static str,
     /// Client library.
     pub library: &'static str,
-    /// Covered by the conformance test.
+    /// `true` if the conformance test covers it.
     pub is_tested: bool,
     pub(super) build_system: BuildSystem,
     pub(super) sources: &'static [SourceFile],
 }
 
 /// Returns the known driver with that name.
-pub fn known(name: &str) -> Option<&'static BuiltInDriver> {
-    KNOWN.iter().find(|known| known.name == name)
+pub fn known(name: &str) -> Option<&'static BundledDriver> {
+    BUNDLED_DRIVERS.iter().find(|known| known.name == name)
 }
 
 pub(super) fn unknown(name: &str) -> LabError {
-    let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+    let names: Vec<&str> = BUNDLED_DRIVERS.iter().map(|known| known.name).collect();
     LabError::Setting {
         name: "driver",
         value: name.to_owned(),
@@ -60,7 +60,7 @@ pub(super) enum BuildSystem {
 
 macro_rules! drivers {
     ($($name:literal $library:literal, tested $tested:literal, $build:expr, $sources:ident;)*) => {
-        &[$(BuiltInDriver {
+        &[$(BundledDriver {
             name: $name,
             library: $library,
             is_tested: $tested,
@@ -71,7 +71,7 @@ macro_rules! drivers {
 }
 
 /// All known drivers.
-pub const KNOWN: &[BuiltInDriver] = drivers! {
+pub const BUNDLED_DRIVERS: &[BundledDriver] = drivers! {
     "java" "Apache Kafka's own client for Java", tested true, BuildSystem::Maven, JAVA;
     "franz-go" "franz-go, for Go", tested true, BuildSystem::Go, FRANZ_GO;
     "confluent-kafka" "confluent-kafka for Python, on librdkafka", tested true,

@@ -32,7 +32,7 @@ use protocol::{DriverLine, RequestLine, parse_line, parse_response};
 pub use check::{Bye, CommandObservation, DriverRequest, Gc, GetStats};
 pub use client_file::ClientFileContent;
 pub use error::{DriverError, DriverFailure};
-pub use known::{BUILT_IN, BuiltInDriver, KNOWN, known};
+pub use known::{BUILT_IN, BUNDLED_DRIVERS, BundledDriver, known};
 pub use program::DriverProgram;
 pub use protocol::{
     AssignmentMode, Burst, CAPABILITIES, ClientSettings, Configure, Configured, Consume,

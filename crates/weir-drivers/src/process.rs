@@ -1,7 +1,7 @@
 //! Process of a driver: commands go to its standard input, lines come from its standard output.
 //!
-//! The driver has its own process group: Ctrl-C on the terminal reaches only this program, and a
-//! kill includes the processes that the driver has started.
+//! The driver has its own process group: Ctrl-C on the terminal reaches only this program, and
+//! killing the group includes the processes that the driver has started.
 
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -48,7 +48,10 @@ pub(super) struct DriverProcess {
 
 impl DriverProcess {
     /// Starts the driver. Its standard error goes to `<name>.log`, the lines in both directions to
-    /// `<name>.jsonl`. Fails with [`DriverFailure::NotStarted`].
+    /// `<name>.jsonl`.
+    ///
+    /// # Errors
+    /// [`DriverFailure::NotStarted`] if a file, the process or a thread cannot be created.
     pub(super) fn start(program: &DriverProgram, dir: &Path) -> Result<Self, DriverFailure> {
         let failed = |what: &dyn std::fmt::Display, error: io::Error| {
             DriverFailure::NotStarted(format!("{what}: {error}"))
@@ -72,7 +75,7 @@ impl DriverProcess {
         let stderr_tail = Arc::new(Mutex::new(Vec::new()));
         let tail = Arc::clone(&stderr_tail);
         let reader = |name: &str| thread::Builder::new().name(name.to_owned());
-        // Invariant: both are pipes, so no iterator is empty.
+        // Both are `Some`, because they are pipes.
         let started = reader("driver-lines")
             .spawn(move || {
                 for line in stdout
@@ -94,7 +97,7 @@ impl DriverProcess {
             child,
             lines,
             stderr_tail,
-            log_thread: started.map_err(|error| failed(&"starting a thread", error))?,
+            log_thread: started.map_err(|error| failed(&"cannot start a thread", error))?,
             transcript,
             ended: None,
         })
@@ -104,8 +107,8 @@ impl DriverProcess {
         self.child.id()
     }
 
-    /// Returns user and system time of all threads so far, including ended ones. The resolution is
-    /// one tick.
+    /// Returns the user and system time of all threads so far, including ended ones, in
+    /// microseconds. The resolution is one tick.
     pub(super) fn cpu_us(&self) -> Option<f64> {
         let process = Process::new(i32::try_from(self.pid()).ok()?).ok()?;
         let stat = process.stat().ok()?;

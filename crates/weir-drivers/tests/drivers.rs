@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use weir_drivers::{
-    Burst, ClientSettings, CommandLimit, Configure, Driver, DriverError, DriverFailure,
-    DriverProgram, Gc, KNOWN, ProduceCommand, ProducerState, Steady, TopicEnd,
+    BUNDLED_DRIVERS, Burst, ClientSettings, CommandLimit, Configure, Driver, DriverError,
+    DriverFailure, DriverProgram, Gc, ProduceCommand, ProducerState, Steady, TopicEnd,
 };
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -408,7 +408,7 @@ fn driver_of_the_environment_is_built() {
 #[test]
 fn missing_toolchain_error_has_a_remedy() {
     let empty = tempfile::tempdir().unwrap();
-    for known in KNOWN {
+    for known in BUNDLED_DRIVERS {
         let output = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",

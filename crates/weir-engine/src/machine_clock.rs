@@ -15,7 +15,7 @@ use crate::clock::{ClockBound, ClockError, LEAD};
 #[derive(Debug, Error)]
 pub enum MachineError {
     /// The program of this process cannot be read.
-    #[error("cannot read the own program: {0}")]
+    #[error("cannot read the executable of this program: {0}")]
     Program(io::Error),
     /// `ssh` or a socket cannot be started.
     #[error("machine {0}: cannot start ssh: {1}")]

@@ -26,7 +26,7 @@ use crate::ssh::SshMachine;
 #[derive(Debug)]
 pub struct Machines {
     connected: Vec<ConnectedMachine>,
-    /// Address of this machine at which the gateway serves the others.
+    /// Address of this machine at which its gateway serves the others.
     pub listen: IpAddr,
 }
 
@@ -35,6 +35,8 @@ pub struct Machines {
 pub struct ConnectedMachine {
     /// Name in the inventory.
     pub name: String,
+    /// Name or IP address at which other machines reach it.
+    pub address: String,
     roles: Vec<InventoryRole>,
     clock: MachineClock,
     link: MachineLink,
@@ -98,8 +100,9 @@ impl Machines {
         let mut connected = Vec::new();
         for machine in remote(inventory, "ssh")? {
             note(&format!("connecting to {}", machine.name));
-            let (ssh, clock) = SshMachine::connect(machine, program)?;
-            connected.push(ConnectedMachine::new(machine, MachineLink::Ssh(ssh), clock));
+            let (ssh, address, clock) = SshMachine::connect(machine, program)?;
+            let link = MachineLink::Ssh(ssh);
+            connected.push(ConnectedMachine::new(machine, address, link, clock));
         }
         Ok(Self { connected, listen })
     }
@@ -126,12 +129,14 @@ impl Machines {
         let agents = wait_for_agents(options, &names, program, note, stop)?;
         let mut connected = Vec::new();
         for (machine, (agent, peer)) in machines.into_iter().zip(agents) {
-            let (session, clock) = agent_clock(machine, &agent, peer)?;
+            let address = machine.address.clone();
+            let address = address.unwrap_or_else(|| peer.to_string());
+            let (session, clock) = agent_clock(machine, &agent, &address)?;
             let link = MachineLink::Agent {
                 _clock: session,
                 agent,
             };
-            connected.push(ConnectedMachine::new(machine, link, clock));
+            connected.push(ConnectedMachine::new(machine, address, link, clock));
         }
         Ok(Self { connected, listen })
     }
@@ -141,13 +146,14 @@ impl Machines {
         self.connected.iter()
     }
 
-    /// Returns the machines that run a role, each an equal share; none: this one.
+    /// Returns the machines that run a role, each an equal share; if there are none, this machine
+    /// runs it.
     pub fn with(&self, role: InventoryRole) -> impl Iterator<Item = &ConnectedMachine> {
         let has_role = move |machine: &&ConnectedMachine| machine.roles.contains(&role);
         self.connected.iter().filter(has_role)
     }
 
-    /// Returns the reason why the run has no valid results any more: an agent was lost.
+    /// Returns the reason if an agent was lost, which makes the results of the run invalid.
     pub fn lost(&self) -> Option<String> {
         self.connected.iter().find_map(|machine| {
             let reason = machine.lost()?;
@@ -157,16 +163,18 @@ impl Machines {
 }
 
 impl ConnectedMachine {
-    fn new(machine: &Machine, link: MachineLink, clock: MachineClock) -> Self {
+    fn new(machine: &Machine, address: String, link: MachineLink, clock: MachineClock) -> Self {
         Self {
             name: machine.name.clone(),
+            address,
             roles: machine.roles.clone(),
             clock,
             link,
         }
     }
 
-    /// Returns the difference of the machine's clock in the latest second.
+    /// Returns the bounds of the difference between the machine's clock and this one's in the
+    /// latest second.
     ///
     /// # Errors
     /// [`ClockError`] if there are too few exchanges, or a clock was stepped.
@@ -174,7 +182,8 @@ impl ConnectedMachine {
         self.clock.now()
     }
 
-    /// Returns the difference of the machine's clock between two times.
+    /// Returns the bounds of the difference between the machine's clock and this one's in a time
+    /// span.
     ///
     /// # Errors
     /// [`ClockError`] if there are too few exchanges, or a clock was stepped.
@@ -185,7 +194,7 @@ impl ConnectedMachine {
     /// Starts a process of a role. Its log goes to a file.
     ///
     /// # Errors
-    /// The error of ssh, or of a lost agent.
+    /// The error of starting ssh, or of a lost agent.
     pub fn start(&self, request: RoleProcessRequest, log: File) -> io::Result<StartedSession> {
         let mut started = match &self.link {
             MachineLink::Ssh(ssh) => RoleSession::with_ssh(ssh.role_command(), log),
@@ -242,10 +251,12 @@ fn check_roles(inventory: &Inventory) -> Result<(), MachinesError> {
     Ok(())
 }
 
-/// Returns the address of this machine for the gateway: that of the inventory, that at which agents
-/// connect, or loopback.
+/// Returns this machine's address for the gateway: from the inventory, otherwise the address that
+/// agents connect to, otherwise loopback.
 fn listen_address(inventory: &Inventory, agents: Option<IpAddr>) -> Result<IpAddr, MachinesError> {
-    let listen = inventory.with(InventoryRole::Gateway).find_map(|machine| {
+    let gateways = inventory.with(InventoryRole::Gateway);
+    let mut here = gateways.filter(|it| !it.is_remote());
+    let listen = here.find_map(|machine| {
         let address = machine.address.as_ref()?;
         let wrong = |_| MachinesError::Address(machine.name.clone(), address.clone());
         Some(address.parse().map_err(wrong))
@@ -259,7 +270,7 @@ fn listen_address(inventory: &Inventory, agents: Option<IpAddr>) -> Result<IpAdd
 fn agent_clock(
     machine: &Machine,
     agent: &AgentMachine,
-    peer: IpAddr,
+    address: &str,
 ) -> Result<(AgentSession, MachineClock), MachineError> {
     let failed = |reason: String| MachineError::Failed(machine.name.clone(), reason);
     let broken = |error: io::Error| failed(error.to_string());
@@ -280,16 +291,16 @@ fn agent_clock(
     let Ok(SessionEvent::Hello { clock_port, .. }) = serde_json::from_str(&hello) else {
         let reason = agent
             .lost()
-            .unwrap_or_else(|| "it did not say hello".to_owned());
+            .unwrap_or_else(|| "it sent no hello line".to_owned());
         return Err(failed(reason));
     };
-    let address = machine.address.clone().unwrap_or_else(|| peer.to_string());
-    let clock = MachineClock::start(&machine.name, &address, clock_port, key)?;
+    let clock = MachineClock::start(&machine.name, address, clock_port, key)?;
     Ok((session, clock))
 }
 
 /// Roles that can run on another machine.
-const REMOTE: [InventoryRole; 3] = [
+const REMOTE: [InventoryRole; 4] = [
+    InventoryRole::Gateway,
     InventoryRole::Producers,
     InventoryRole::Consumers,
     InventoryRole::Clients,
@@ -314,8 +325,8 @@ mod tests {
         let machine = |name: &str, role: &str| {
             format!("[[machine]]\nname = \"{name}\"\nssh = \"{name}\"\nroles = [\"{role}\"]\n")
         };
-        let gateway = error(&machine("gw", "gateway"));
-        assert!(gateway.starts_with("machine gw: role gateway runs on this machine only"));
+        let probe = error(&machine("gw", "probe"));
+        assert!(probe.starts_with("machine gw: role probe runs on this machine only"));
         let two = error(&(machine("a", "producers") + &machine("b", "producers")));
         assert!(two.starts_with("role producers is on several machines"));
         let here = "[[machine]]\nname = \"b\"\nroles = [\"clients\"]\n";

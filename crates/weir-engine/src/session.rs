@@ -1,5 +1,5 @@
-//! Remote end of the engine: `weir agent --stdio`, which the coordinator starts over ssh or an
-//! agent for it.
+//! Session of the engine on another machine: `weir agent --stdio`, started by the coordinator over
+//! ssh, or by an agent for the coordinator.
 //!
 //! The first line of the input is a [`SessionRequest`]. A machine session responds to clock
 //! exchanges. A role session runs one process of a role, forwards its lines and samples its usage.
@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{Context, SHA256};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use weir_load::child_environment::without_options;
 use weir_load::clock::{Clock, OFFSET_VARIABLE, wall_clock_unix_ns};
@@ -41,8 +42,13 @@ pub enum SessionRequest {
 pub struct RoleProcessRequest {
     /// Arguments of this program.
     pub args: Vec<String>,
-    /// Files of the coordinator, with their content; arguments name them by the same path.
+    /// Files of the coordinator, with their content; arguments and other files name them by the
+    /// same path.
     pub files: Vec<(PathBuf, String)>,
+    /// Path of the file that a server writes when it is ready, as in the arguments; the session
+    /// sends its content. `None` for a worker, which ends when its input ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_file: Option<PathBuf>,
     /// Nanoseconds to add to the clock of this machine to get the coordinator's time.
     pub clock_offset_ns: i64,
 }
@@ -64,6 +70,11 @@ pub enum SessionEvent {
     },
     /// Usage of the process, once per second.
     Usage(RoleSample),
+    /// Content of the ready file of a server.
+    ReadyFile {
+        /// JSON text.
+        content: String,
+    },
 }
 
 /// First bytes of a line with a [`SessionEvent`].
@@ -117,7 +128,7 @@ fn role(
     let mut sampler = Sampler::default();
     // Fails only if the process has ended, which `watch` detects.
     let _ = sampler.watch(ROLE, process.0.id());
-    let status = watch(&mut process, &input_ended, &mut sampler, request)?;
+    let status = watch(&mut process, &input_ended, &mut sampler, (request, &files))?;
     if let Some(output) = output {
         // A panic of the thread has been printed.
         let _ = output.join();
@@ -125,12 +136,14 @@ fn role(
     Ok(status)
 }
 
-/// Samples the process until it ends. Kills it if it does not end soon after its input.
+/// Samples the process until it ends, and sends its ready file. After the end of the input, sends
+/// SIGTERM to a server, and kills a process that does not end within [`END_GRACE`]. Returns `true`
+/// if the process succeeded.
 fn watch(
     process: &mut OwnedProcess,
     input_ended: &Receiver<()>,
     sampler: &mut Sampler,
-    request: &RoleProcessRequest,
+    (request, files): (&RoleProcessRequest, &RoleFiles),
 ) -> io::Result<bool> {
     let clock = Clock::start();
     let now = || {
@@ -139,6 +152,7 @@ fn watch(
             .saturating_add_signed(request.clock_offset_ns)
     };
     let (mut kill_at, mut next) = (None, Instant::now());
+    let mut ready_file = files.ready.as_deref();
     loop {
         if let Some(status) = process.0.try_wait()? {
             return Ok(status.success());
@@ -154,12 +168,19 @@ fn watch(
                 let _ = send(&SessionEvent::Usage(sample));
             }
         }
+        if let Some(content) = ready_file.and_then(|path| fs::read_to_string(path).ok()) {
+            ready_file = None;
+            send(&SessionEvent::ReadyFile { content })?;
+        }
         match kill_at {
             Some(_) => thread::sleep(POLL_INTERVAL),
             None => match input_ended.recv_timeout(POLL_INTERVAL) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => {
                     kill_at = Some(Instant::now() + END_GRACE);
+                    if files.ready.is_some() {
+                        process.terminate();
+                    }
                 }
             },
         }
@@ -230,6 +251,15 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// Process that is killed when dropped.
 struct OwnedProcess(Child);
 
+impl OwnedProcess {
+    /// Sends SIGTERM to the process.
+    fn terminate(&self) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        // Fails only if it has ended.
+        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+    }
+}
+
 impl Drop for OwnedProcess {
     fn drop(&mut self) {
         // Both fail only if it has ended.
@@ -241,7 +271,10 @@ impl Drop for OwnedProcess {
 /// Files of a role in their own directory, which is removed on drop.
 struct RoleFiles {
     dir: Option<PathBuf>,
+    /// Paths on the coordinator, and on this machine.
     paths: Vec<(PathBuf, PathBuf)>,
+    /// Path on this machine of the ready file of a server.
+    ready: Option<PathBuf>,
 }
 
 impl RoleFiles {
@@ -249,24 +282,40 @@ impl RoleFiles {
         let mut files = Self {
             dir: None,
             paths: Vec::new(),
+            ready: None,
         };
-        if request.files.is_empty() {
+        if request.files.is_empty() && request.ready_file.is_none() {
             return Ok(files);
         }
         let dir = create_dir()?;
         files.dir = Some(dir.clone());
-        for (number, (path, text)) in request.files.iter().enumerate() {
+        let sent = request.files.iter().map(|(path, _)| path);
+        let paths = sent.enumerate().map(|(number, path)| {
             let own = dir.join(number.to_string());
+            (path.clone(), own)
+        });
+        files.paths.extend(paths);
+        for ((_, text), (_, own)) in request.files.iter().zip(&files.paths) {
             let mut options = fs::OpenOptions::new();
-            let mut file = options
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&own)?;
-            file.write_all(text.as_bytes())?;
-            files.paths.push((path.clone(), own));
+            let options = options.write(true).create_new(true).mode(0o600);
+            options
+                .open(own)?
+                .write_all(files.renamed(text).as_bytes())?;
+        }
+        if let Some(path) = &request.ready_file {
+            let own = dir.join("ready.json");
+            files.paths.push((path.clone(), own.clone()));
+            files.ready = Some(own);
         }
         Ok(files)
+    }
+
+    /// Returns the text of a file with the paths of all files on this machine.
+    fn renamed(&self, text: &str) -> String {
+        let paths = self.paths.iter();
+        paths.fold(text.to_owned(), |text, (path, own)| {
+            text.replace(&*path.to_string_lossy(), &own.to_string_lossy())
+        })
     }
 
     /// Returns the arguments with the paths on this machine.

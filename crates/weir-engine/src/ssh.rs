@@ -32,14 +32,15 @@ pub(crate) struct SshMachine {
 }
 
 impl SshMachine {
-    /// Connects to a machine with a destination and copies `program` if it has another one.
+    /// Connects to a machine with a destination and copies `program` if it has another one. Also
+    /// returns the name or IP address at which other machines reach it.
     ///
     /// # Errors
     /// [`MachineError`] if the machine cannot be used.
     pub(crate) fn connect(
         machine: &Machine,
         program: &Path,
-    ) -> Result<(Self, MachineClock), MachineError> {
+    ) -> Result<(Self, String, MachineClock), MachineError> {
         let name = machine.name.clone();
         let failed = |reason: &str| MachineError::Failed(name.clone(), reason.to_owned());
         let destination = machine.ssh.clone().unwrap_or_default();
@@ -97,7 +98,7 @@ impl SshMachine {
             ..
         }) = serde_json::from_str(&hello)
         else {
-            return Err(failed("its program did not say hello"));
+            return Err(failed("its program sent no hello line"));
         };
         if sha256 != hash {
             let path = program.display();
@@ -119,7 +120,7 @@ impl SshMachine {
             session,
             input: Some(input),
         };
-        Ok((connected, clock))
+        Ok((connected, address, clock))
     }
 
     /// Returns the command that starts a session of a role.

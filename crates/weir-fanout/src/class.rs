@@ -29,7 +29,7 @@ pub(crate) struct FrameClass {
     /// Encoder of a class that receives events instead of TLCP lines.
     pub(crate) events: Option<Box<EventEncoder>>,
     pub(crate) members: Vec<ClassMember>,
-    /// Member at which the next fan-out starts, so that no client is always last.
+    /// Index of the member at which the next fan-out starts, so that no client is always last.
     pub(crate) start: usize,
 }
 
@@ -74,24 +74,25 @@ pub(crate) struct ClassMember {
     pub(crate) session: SessionKey,
     pub(crate) state: MemberState,
     pub(crate) has_frequency_limit: bool,
-    /// `true` while the snapshot is incomplete: values that are not known yet, or the end of the
-    /// snapshot of rows.
+    /// `true` while the snapshot is incomplete: values, or the end of the snapshot of rows, are
+    /// outstanding.
     pub(crate) awaits_snapshot: bool,
-    /// `true` if the rows were sent again while rows of a worker were outstanding: the member needs
-    /// these too, although it may have requested no snapshot.
+    /// `true` if the rows were sent again before a worker had sent its stored rows. The member then
+    /// needs those too, even if it requested no snapshot.
     pub(crate) awaits_rows: bool,
 }
 
+/// The updates that a member has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemberState {
-    /// Nothing to which a delta could refer: the next update is sent with all fields.
+    /// None to which a delta could refer: the next update is sent with all fields.
     New,
-    /// The last update, so that a delta can be sent.
+    /// All, so that the next one can be sent as a delta.
     UpToDate,
-    /// An older update. Newer ones are queued in the backlog.
+    /// Not the newest ones, which are queued in the backlog.
     Lagging,
-    /// The updates up to now, on an earlier connection: the next one is sent with all fields, as
-    /// an update.
+    /// All, but on an earlier connection: the next one is sent with all fields, as an update and
+    /// not as a snapshot.
     Resumed,
 }
 

@@ -35,7 +35,7 @@ struct ItemTimers {
 pub(crate) enum FrequencyScope<'a> {
     Item,
     Row(&'a Arc<str>),
-    /// None: only the bandwidth limit applies.
+    /// No frequency limit; only the bandwidth limit applies.
     Free,
 }
 
@@ -60,7 +60,7 @@ impl<'a> FrequencyScope<'a> {
 
 impl FrequencyLimit {
     /// Returns the limits that a subscription request contains, if they differ from the default.
-    /// The request respects `frequency_max`.
+    /// The caller has already reduced the requested frequency to `frequency_max`.
     pub fn of(add: &Add<'_>, frequency_max: Option<f64>) -> Option<Box<Self>> {
         let buffer = match add.requested_buffer_size {
             Some(BufferSize::Limited(most)) => most as usize,
@@ -71,8 +71,8 @@ impl FrequencyLimit {
             Frequency::PerSecond(frequency) => Some(frequency),
             Frequency::Unlimited | Frequency::Unfiltered => None,
         };
-        let asked = buffer > 0 || frequency.is_some();
-        asked.then(|| {
+        let is_limited = buffer > 0 || frequency.is_some();
+        is_limited.then(|| {
             Box::new(Self {
                 buffer,
                 frequency,
@@ -138,7 +138,7 @@ impl FrequencyLimit {
     }
 }
 
-/// Times at which sessions may continue to send.
+/// Times, in event loop milliseconds, at which sessions may continue to send.
 #[derive(Debug, Default)]
 pub(crate) struct SessionTimers {
     due: BinaryHeap<Reverse<(u64, u64)>>,
@@ -155,8 +155,8 @@ impl SessionTimers {
     /// enough.
     pub(crate) fn arm(&mut self) -> Option<u64> {
         let Reverse((at_ms, _)) = self.due.peek()?;
-        let known = self.armed_ms > 0 && self.armed_ms <= *at_ms;
-        if known {
+        let is_armed = self.armed_ms > 0 && self.armed_ms <= *at_ms;
+        if is_armed {
             return None;
         }
         self.armed_ms = (*at_ms).max(1);
@@ -167,6 +167,7 @@ impl SessionTimers {
         self.armed_ms = 0;
     }
 
+    /// Removes and returns a session that may continue to send at `now_ms`.
     pub(crate) fn next(&mut self, now_ms: u64) -> Option<SessionKey> {
         let Reverse((at_ms, session)) = *self.due.peek()?;
         (at_ms <= now_ms).then(|| {

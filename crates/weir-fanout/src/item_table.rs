@@ -259,7 +259,7 @@ impl ItemTable {
     /// Releases memory when few of many items are left. Slot numbers do not change, so only slots
     /// after the last used one are released.
     fn shrink(&mut self) {
-        if shrinks(self.by_name.len(), self.by_name.capacity()) {
+        if should_shrink(self.by_name.len(), self.by_name.capacity()) {
             self.by_name.shrink_to(2 * self.by_name.len());
             self.items.shrink_to_fit();
         }
@@ -273,7 +273,7 @@ fn at_key(items: &mut Slab<Item>, key: ItemKey) -> Option<&mut Item> {
 }
 
 /// Returns `true` if a table of `capacity` entries should shrink to twice its `len`.
-pub fn shrinks(len: usize, capacity: usize) -> bool {
+pub fn should_shrink(len: usize, capacity: usize) -> bool {
     capacity > 1_024 && len < capacity / 8
 }
 

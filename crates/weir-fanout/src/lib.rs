@@ -43,7 +43,7 @@ pub use self::interest::{
 };
 pub use self::item::{Item, ItemName};
 pub use self::item_history::{HistoryBackfill, PastUpdate, Retention};
-pub use self::item_table::{InterestUpdate, ItemTable, MemberRemoval, TableSize, shrinks};
+pub use self::item_table::{InterestUpdate, ItemTable, MemberRemoval, TableSize, should_shrink};
 pub use self::keys::{ItemAt, MemberSlot, SessionKey};
 pub use self::output::{Output, SendOutcome, SessionTable, SharedFrame, Subscriber};
 pub use self::positions::{LayoutTopic, PartitionLayout, PositionReport, RecordPosition};

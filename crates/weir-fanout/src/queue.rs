@@ -90,6 +90,7 @@ impl OverflowCounts {
     }
 }
 
+/// Returns the bytes counted for an update.
 fn cost(values: &FrozenValues) -> usize {
     values.text_bytes() + ENTRY_BYTES
 }
@@ -125,7 +126,7 @@ impl UpdateQueue {
         self.entries.push_back(QueuedUpdate::Missed(values));
     }
 
-    /// Returns `true` if the last entry has these values.
+    /// Returns `true` if the last entry is a missed update with these values.
     pub(crate) fn ends_with(&self, newest: &Arc<FrozenValues>) -> bool {
         let last = self.entries.back();
         matches!(last, Some(QueuedUpdate::Missed(values)) if Arc::ptr_eq(values, newest))
@@ -136,7 +137,7 @@ impl UpdateQueue {
         self.entries.len() - self.removed <= 1
     }
 
-    /// Allows `updates_max` further snapshot updates at the front.
+    /// Sets the maximum number of snapshot updates that [`Self::push_backfill`] may insert.
     pub(crate) fn reserve_backfill(&mut self, updates_max: usize) {
         self.backfill_max = updates_max;
     }
@@ -163,8 +164,8 @@ impl UpdateQueue {
         }
     }
 
-    /// Records that all rows were removed, and drops the queued updates of rows. Other updates
-    /// stay queued.
+    /// Appends the removal of all rows and drops the queued row changes. In other modes than
+    /// COMMAND, the queued updates remain.
     pub(crate) fn push_clear(&mut self) {
         if self.delivery.payload_source() != PayloadSource::Row {
             return self.entries.push_back(QueuedUpdate::Clear);
@@ -313,6 +314,7 @@ impl UpdateQueue {
         }
     }
 
+    /// Marks an entry as removed.
     pub(crate) fn take(&mut self, index: usize) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
@@ -404,7 +406,7 @@ impl UpdateQueue {
         self.entries.is_empty()
     }
 
-    /// Drops all removed entries and numbers the others again.
+    /// Drops all removed entries and renumbers the others.
     fn compact(&mut self) {
         self.entries.retain(|entry| {
             visit();
@@ -484,6 +486,7 @@ impl UpdateQueue {
         (self.updates, self.bytes) = (0, 0);
     }
 
+    /// Returns `true` if an end of the snapshot is queued or pending, and resets the pending one.
     fn take_end(&mut self) -> bool {
         let is_end = |entry: &QueuedUpdate| matches!(entry, QueuedUpdate::EndOfSnapshot);
         std::mem::take(&mut self.end_pending) || self.entries.iter().any(is_end)

@@ -19,7 +19,7 @@ pub(crate) enum BatchOutcome {
     Edited,
     /// A rebuilt batch, appended to `out`.
     Rebuilt,
-    /// A batch that exceeds the work budget of this thread.
+    /// A batch that exceeds the remaining work budget; it must be filtered again with a new one.
     Deferred,
 }
 
@@ -248,7 +248,7 @@ pub(crate) fn too_many(records_max: usize) -> BatchRejection {
 pub(crate) const TOO_SLOW: &str = "filtering takes too long: send smaller batches";
 /// Work units of a record in addition to one per byte.
 const RECORD_UNITS: u64 = 64;
-/// Number of records after which the time is checked.
+/// Number of records after which the CPU time is checked.
 const RECORDS_PER_CLOCK_READ: usize = 64;
 /// Maximum number of rejected records listed. The first ones are enough for a producer.
 const REJECTED_LISTED_MAX: usize = 100;

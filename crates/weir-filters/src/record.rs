@@ -6,10 +6,10 @@ use weir_wire::records::RecordLayout;
 
 use crate::headers::{self, Malformed};
 
-/// The changes of filters. Ranges refer to the replacement buffer.
+/// Changes that filters made to one record. Ranges refer to the replacement buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// The batch was edited in place.
+    /// The value was edited in place.
     pub(crate) edited: bool,
     pub(crate) value: Option<Range<usize>>,
     pub(crate) headers: Option<Range<usize>>,
@@ -19,12 +19,13 @@ pub(crate) struct Changes {
 #[derive(Debug, Default)]
 pub(crate) struct ReplacementBuffer {
     pub(crate) bytes: Vec<u8>,
-    /// Value or header list being written.
+    /// Value or header list that a filter writes; reused for every record.
     pub(crate) fresh: Vec<u8>,
     pub(crate) undecodable: u64,
 }
 
 impl ReplacementBuffer {
+    /// Appends `bytes` and returns their range.
     pub(crate) fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
@@ -59,7 +60,7 @@ impl<'a> RecordEdit<'a> {
         self.changes
     }
 
-    /// Returns the value after the previous filters; `None`: a tombstone.
+    /// Returns the value as changed by the previous filters; `None` for a tombstone.
     pub(crate) fn value(&self) -> Option<&[u8]> {
         let original = self.layout.value.clone()?;
         Some(match &self.changes.value {

@@ -107,7 +107,7 @@ impl RejectedPartitions {
         let flexible = produce_is_flexible(version);
         let mut edits = ByteEdits::default();
         let mut topics = layout.topics.len();
-        // The first topic of a name or id counts, hence the reverse order.
+        // If a topic occurs twice, the first occurrence is used, hence the reverse order.
         let by_key: HashMap<&[u8], &TopicSpan> = layout
             .topics
             .iter()
@@ -145,8 +145,8 @@ impl RejectedPartitions {
     }
 }
 
-/// Returns error code, text and rejected records. No code is fatal for a client: it splits a batch
-/// that is too large and fails the others.
+/// Returns error code, text and rejected records. No code is fatal for a producer: it splits a
+/// batch that is too large, and reports the other batches as failed.
 fn describe_rejection(rejection: BatchRejection) -> (i16, String, Vec<(i32, String)>) {
     match rejection {
         BatchRejection::Records(records) => {
@@ -163,7 +163,7 @@ fn describe_rejection(rejection: BatchRejection) -> (i16, String, Vec<(i32, Stri
             let text = "the proxy knows no topic with this id".to_owned();
             (UNKNOWN_TOPIC_ID, text, Vec::new())
         }
-        BatchRejection::Corrupt => (CORRUPT_MESSAGE, "checksum".to_owned(), Vec::new()),
+        BatchRejection::Corrupt => (CORRUPT_MESSAGE, "wrong checksum".to_owned(), Vec::new()),
     }
 }
 
@@ -177,5 +177,5 @@ const UNKNOWN_TOPIC_ID: i16 = 100;
 const RECORDS_LISTED_MAX: usize = 1_000;
 /// Memory of an entry in addition to its text.
 const ROW_BYTES: usize = 64;
-/// Space for a few entries.
+/// Extra capacity of a merged response, for the errors of a few partitions.
 const EXTRA_BYTES: usize = 256;

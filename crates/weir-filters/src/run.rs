@@ -8,8 +8,8 @@ use crate::chain::FilterChain;
 use crate::work::{FilterResult, FilterWork, WorkProgress};
 
 impl FilterChain {
-    /// Filters a frame if that costs an event loop little. Otherwise returns the remaining work for
-    /// `FilterWork::advance`.
+    /// Filters a frame immediately if the work is small enough for an event loop. Otherwise returns
+    /// `Ok(Err(_))` with the remaining work for `FilterWork::advance`.
     ///
     /// # Errors
     /// [`WireError`] if the frame does not match its version.
@@ -39,7 +39,7 @@ impl FilterChain {
 /// Maximum size of frames filtered on an event loop.
 const AT_ONCE_FRAME_BYTES: usize = 256 << 10;
 
-/// Filters whole frames without a limit on the work at once.
+/// Entry points for tests, which filter a whole frame without a limit on the work.
 #[cfg(any(test, fuzzing))]
 impl FilterChain {
     /// Filters a produce request. `frame` includes the size prefix; `body_at` is the position of

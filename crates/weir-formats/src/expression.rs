@@ -11,7 +11,7 @@ use strum::EnumString;
 use crate::error::{ExpressionError, PathFailure};
 use crate::white_space::{has_line_end, trim};
 
-/// Part of a record where an expression starts.
+/// Part of a record from which an expression selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum Root {
@@ -94,6 +94,9 @@ pub struct Expression {
 
 impl Expression {
     /// Parses `#{expression}`, the form used in field parameters.
+    ///
+    /// # Errors
+    /// [`ExpressionError`] if the text is not wrapped, or the expression is invalid.
     pub fn parse_wrapped(text: &str) -> Result<Self, ExpressionError> {
         let inner = text
             .strip_prefix("#{")
@@ -105,6 +108,9 @@ impl Expression {
     }
 
     /// Parses a bare expression, the form used in template parameters.
+    ///
+    /// # Errors
+    /// [`ExpressionError`] if the root, a segment or an index is invalid.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         let tokens = tokens(text)?;
         let first = tokens.first().copied().unwrap_or_default();

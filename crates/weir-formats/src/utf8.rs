@@ -29,8 +29,8 @@ fn append_lossy(mut bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Returns the length of the malformed sequence at the start of `rest`; `len` is the length in
-/// Rust.
+/// Returns the length in bytes of the malformed sequence at the start of `rest`. `len` is its
+/// length according to Rust's decoder.
 fn malformed_len(rest: &[u8], len: usize) -> usize {
     let continues = |i: usize| rest.get(i).is_some_and(|b| b & 0xc0 == 0x80);
     if rest[0] == 0xed && continues(1) {

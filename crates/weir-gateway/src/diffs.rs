@@ -39,7 +39,7 @@ impl DiffConfig {
         self.connections.get(connection).unwrap_or(&self.general)
     }
 
-    /// Returns the diff formats of a connection in the order of their use, for the operator.
+    /// Returns the diff formats of a connection in the order of their use, as text for operators.
     pub fn describe(&self, connection: &str) -> String {
         let options = self.of(connection);
         let format = |format| match format {
@@ -67,11 +67,11 @@ impl DiffConfig {
 pub(crate) struct RawDiffs {
     /// Formats in the order of their use; default none, so values are sent in full.
     order: Option<Vec<RawDiffFormat>>,
-    /// Size of a value from which JSON Patch is tried.
+    /// Minimum size of values for which JSON Patch is tried.
     json_patch_min_bytes: Option<usize>,
-    /// Size of a value from which TLCP-diff is tried.
+    /// Minimum size of values for which TLCP-diff is tried.
     tlcp_diff_min_bytes: Option<usize>,
-    /// Size of a value up to which it is compared.
+    /// Maximum size of values that are compared; larger ones are sent in full.
     value_bytes_max: Option<usize>,
     /// `true`: single-letter numbers in TLCP-diffs, for old SDKs.
     portable: Option<bool>,
@@ -112,7 +112,7 @@ impl From<RawDiffFormat> for DiffFormat {
 }
 
 impl RawDiffs {
-    /// Returns `base` with the values of the file, for all connections and for single ones.
+    /// Returns `base` overridden by the file, for all connections and for single ones.
     ///
     /// # Errors
     /// Returns an error for a connection that does not exist.

@@ -84,8 +84,8 @@ pub struct Gateway {
     exporter: Option<Exporter>,
     /// Monitors the shards while the gateway exists.
     _watchdog: Watchdog,
-    /// Dropped to stop the memory monitor.
-    stop_watch: Sender<()>,
+    /// Dropped to stop the memory monitor and the threads that fetch keys and read revocations.
+    stop_background: Sender<()>,
     stop_ingest: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
     drain_timeout_ms: u64,
@@ -129,7 +129,7 @@ impl Gateway {
         let shared = Arc::new(shared);
         let shards = make_shards(listeners, &shared)?;
         let inboxes: Vec<_> = shards.iter().map(|(_, inbox, _)| inbox.clone()).collect();
-        // It was empty until now.
+        // Fails only if it is already set, but nothing else sets it.
         let _ = shared.peers.set(inboxes.clone());
         let export = config.otlp.take().map(Export::new);
         let metrics = shards.iter().map(|(.., metrics)| Arc::clone(metrics));
@@ -137,7 +137,7 @@ impl Gateway {
             shards: metrics.collect(),
             connections: shared.connections.clone(),
             tls: tls.clone(),
-            admission: Arc::clone(&shared.guard),
+            admission: Arc::clone(&shared.admission),
             audit: audit.clone(),
             messages: shared.messages.clone(),
             auth: shared.auth.clone(),
@@ -152,9 +152,9 @@ impl Gateway {
         let writers = start_message_writers(queues, &shared, &inboxes, &stop_ingest)?;
         let (ingest, posted): (Vec<_>, _) = ingest.into_iter().chain(writers).unzip();
         threads.extend(ingest);
-        let (stop_watch, stopped) = crossbeam_channel::bounded(0);
-        let others = start_auth(&shared, &inboxes, &stopped)?;
-        let watched = Arc::clone(&shared.guard);
+        let (stop_background, stopped) = crossbeam_channel::bounded(0);
+        let revocations = start_auth(&shared, &inboxes, &stopped)?;
+        let watched = Arc::clone(&shared.admission);
         let watch = move || memory_watch::watch(&watched, &meter, &stopped);
         threads.push(spawn("memory", watch)?);
         let heartbeats = sources.shards.iter().map(|one| Arc::clone(&one.heartbeat));
@@ -189,9 +189,9 @@ impl Gateway {
                 example_fields: shared.example_fields.clone(),
             },
             sources,
-            sessions: SessionAdmin::new(Arc::clone(&shared), others),
+            sessions: SessionAdmin::new(Arc::clone(&shared), revocations),
         };
-        note_config(audit.as_deref(), "start");
+        audit_config(audit.as_deref(), "start");
         Ok(Self {
             listen,
             tls_listen,
@@ -207,7 +207,7 @@ impl Gateway {
             adapter,
             exporter: exporter.flatten(),
             _watchdog: watchdog,
-            stop_watch,
+            stop_background,
             stop_ingest,
             draining,
             drain_timeout_ms: config.drain_timeout_ms,
@@ -231,7 +231,7 @@ impl Gateway {
     pub fn reload(&self) {
         self.certificates.iter().for_each(|tls| tls.reload());
         self.audit.iter().for_each(|audit| audit.reopen());
-        note_config(self.audit.as_deref(), "reload");
+        audit_config(self.audit.as_deref(), "reload");
     }
 
     /// Returns the address of metrics and health.
@@ -289,18 +289,17 @@ impl Gateway {
 
     /// Stops reading, delivers the updates already read, ends all sessions and all threads.
     ///
-    /// Takes at most `drain_spread_ms`, `drain_timeout_ms` and one second, with a remote adapter up
-    /// to three. Threads that do not end
-    /// by then keep running; their names are returned.
+    /// Takes at most the sum of `drain_spread_ms`, `drain_timeout_ms` and a few seconds. Threads
+    /// that do not end by then keep running; their names are returned.
     pub fn shut_down(self) -> Vec<String> {
         self.draining.store(true, Ordering::Relaxed);
         self.stop_ingest.store(true, Ordering::Relaxed);
         let begin = Instant::now();
         let budget_ms = self.drain_spread_ms + self.drain_timeout_ms;
-        let last_post = begin + LAST_POST_TIMEOUT.min(Duration::from_millis(budget_ms / 2));
+        let post_deadline = begin + LAST_POST_TIMEOUT.min(Duration::from_millis(budget_ms / 2));
         for posted in &self.posted {
             // Nothing is ever sent: the wait ends by disconnection or timeout.
-            let _ = posted.recv_deadline(last_post);
+            let _ = posted.recv_deadline(post_deadline);
         }
         let left_ms = budget_ms.saturating_sub(begin.elapsed().as_millis() as u64);
         let spread_ms = self.drain_spread_ms.min(left_ms);
@@ -308,16 +307,16 @@ impl Gateway {
             spread_ms,
             within_ms: left_ms - spread_ms,
         };
-        let last_drain = Instant::now() + DRAIN_POST_TIMEOUT;
+        let drain_deadline = Instant::now() + DRAIN_POST_TIMEOUT;
         for inbox in &self.inboxes {
             // A shard that cannot accept the event ends with the process.
-            let left = last_drain.saturating_duration_since(Instant::now());
+            let left = drain_deadline.saturating_duration_since(Instant::now());
             let _ = inbox.post(drain(), left);
         }
         let deadline = begin + Duration::from_millis(budget_ms) + JOIN_TIMEOUT;
-        drop(self.stop_watch);
+        drop(self.stop_background);
         let mut stuck = join_until(self.threads, deadline);
-        // The ends of all sessions are on their way to the adapter.
+        // The shards have posted the ends of all sessions to the adapter.
         let adapter = self.adapter.into_iter();
         stuck.extend(adapter.flat_map(|adapter| adapter.shut_down(JOIN_TIMEOUT)));
         let deadline = deadline.max(Instant::now() + JOIN_TIMEOUT / 2);
@@ -369,8 +368,8 @@ fn start_ingest(
     enabled.map(start).collect()
 }
 
-/// Records that the configuration was read.
-fn note_config(audit: Option<&AuditLog>, reason: &'static str) {
+/// Writes to the audit log that the configuration was read.
+fn audit_config(audit: Option<&AuditLog>, reason: &'static str) {
     if let Some(audit) = audit {
         audit.record(
             audit
@@ -478,7 +477,7 @@ fn shard_context(
     let limits = config.limits.clone();
     let most = limits.connections_in_all(config.event_loops);
     ShardContext {
-        guard: Arc::new(Admission::new(&limits, origins, most)),
+        admission: Arc::new(Admission::new(&limits, origins, most)),
         audit,
         handles: SessionHandles::default(),
         set_id: std::mem::take(&mut config.set_id),
@@ -498,14 +497,14 @@ fn shard_context(
         compression: config.compression,
         diff_bytes_per_second: config.diffs.budget_bytes_per_second,
         shards: config.event_loops,
-        placement: Placement::new(config.event_loops, event_loop_share(config)),
+        placement: Placement::new(config.event_loops, sessions_per_shard(config)),
         peers,
     }
 }
 
-/// Returns the number of sessions that a shard takes before the next one: as configured, unless its
-/// limits are lower.
-fn event_loop_share(config: &GatewayConfig) -> usize {
+/// Returns the number of sessions after which new ones go to the next shard: the configured number,
+/// unless the limits of a shard are lower.
+fn sessions_per_shard(config: &GatewayConfig) -> usize {
     let (limits, shards) = (&config.limits, config.event_loops);
     let connections = limits.connections_in_all(shards).div_ceil(shards);
     let most = limits.sessions.div_ceil(shards).min(connections / 2);

@@ -17,14 +17,14 @@ const GROWTH_BYTES_PER_S: f64 = (1_u64 << 30) as f64;
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Samples memory and logs limit hits until `stop` is disconnected.
-pub(crate) fn watch(guard: &Arc<Admission>, meter: &MemoryMeter, stop: &Receiver<()>) {
+pub(crate) fn watch(admission: &Arc<Admission>, meter: &MemoryMeter, stop: &Receiver<()>) {
     let mut logged = [0; AdmissionLimit::ALL.len()];
     let mut logged_at: Option<Instant> = None;
     loop {
         let memory = meter.sample();
         if let Some(memory) = memory {
             let MemoryUse { used, max } = memory;
-            match guard.overload.observe(memory) {
+            match admission.overload.observe(memory) {
                 Some(true) => tracing::warn!(
                     used,
                     max,
@@ -34,7 +34,9 @@ pub(crate) fn watch(guard: &Arc<Admission>, meter: &MemoryMeter, stop: &Receiver
                 None => {}
             }
         }
-        if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) && log_hits(guard, &mut logged) {
+        if logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL)
+            && log_hits(admission, &mut logged)
+        {
             logged_at = Some(Instant::now());
         }
         match stop.recv_timeout(interval(memory)) {
@@ -53,17 +55,17 @@ fn interval(memory: Option<MemoryUse>) -> Duration {
 }
 
 /// Logs the limits hit since the last call, one line each; returns `true` if there are any.
-fn log_hits(guard: &Admission, logged: &mut [u64; AdmissionLimit::ALL.len()]) -> bool {
+fn log_hits(admission: &Admission, logged: &mut [u64; AdmissionLimit::ALL.len()]) -> bool {
     let mut any = false;
     for (limit, before) in AdmissionLimit::ALL.iter().zip(logged) {
-        let count = guard.hits(*limit);
+        let count = admission.hits(*limit);
         let refused = count - std::mem::replace(before, count);
         if refused == 0 {
             continue;
         }
         any = true;
         let limit = limit.label();
-        let origin = guard.take_origin();
+        let origin = admission.take_origin();
         match origin.filter(|_| limit == AdmissionLimit::Origin.label()) {
             Some(origin) => tracing::warn!(limit, refused, origin, "limit hit"),
             None => tracing::warn!(limit, refused, "limit hit"),

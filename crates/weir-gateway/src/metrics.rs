@@ -274,13 +274,13 @@ const CONNECTION_METRICS: &[MetricSpec<KafkaConnection>] = metrics! {
 const FAILURES: &str = "weir_gateway_kafka_extraction_failures";
 
 const ADMISSION_METRICS: &[MetricSpec<Admission>] = metrics! {
-    Gauge weir_gateway_subscription_bytes |guard| guard.held.bytes() as u64,
+    Gauge weir_gateway_subscription_bytes |admission| admission.held.bytes() as u64,
         "Estimated memory of all subscriptions and their items.";
-    Gauge weir_gateway_memory_bytes |guard| guard.overload.memory().used,
+    Gauge weir_gateway_memory_bytes |admission| admission.overload.memory().used,
         "Memory in use, of the bound that is closest to its limit.";
-    Gauge weir_gateway_memory_limit_bytes |guard| guard.overload.memory().max,
+    Gauge weir_gateway_memory_limit_bytes |admission| admission.overload.memory().max,
         "Memory above which new sessions and subscriptions are refused.";
-    Gauge weir_gateway_overloaded |guard| u64::from(guard.overload.is_on()),
+    Gauge weir_gateway_overloaded |admission| u64::from(admission.overload.is_on()),
         "1 while new sessions and subscriptions are refused because of the memory limit.";
 };
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_net::memory::MemoryUse;
 
+/// Memory in use, and `true` while it is above the limit.
 #[derive(Debug, Default)]
 pub(crate) struct Overload {
     is_on: AtomicBool,

@@ -17,7 +17,7 @@ use weir_identity::acl::{
     ResourceType,
 };
 use weir_identity::rules::{GrantTable, ItemAccess, ItemRules};
-use weir_identity::token::{TokenCache, VerifiedToken};
+use weir_identity::token::{IdentifiedClient, TokenCache};
 use weir_identity::{Algorithm, ItemMode, Revocations};
 use weir_mapping::CanonicalItem;
 
@@ -147,7 +147,7 @@ fn verification(algorithm: Algorithm) {
     let rules = ItemRules::new(item_rules(&rules_text(10)).expect("valid rules"), &["feed"]);
     let mut table = GrantTable::default();
     let create = || {
-        let VerifiedToken { identity, claims } = verify();
+        let IdentifiedClient { identity, claims } = verify();
         (
             identity,
             rules.grants(&claims, &mut table).expect("short claims"),

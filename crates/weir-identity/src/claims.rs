@@ -10,9 +10,9 @@ use crate::identity::UserIdentity;
 
 /// Maximum number of values of a claim that a rule uses.
 pub const CLAIM_VALUES_MAX: usize = 1_000;
-/// Maximum number of steps of a path.
+/// Maximum number of names in a path.
 const STEPS_MAX: usize = 8;
-/// Members that Weir sets. Claims of tokens with these names are hidden.
+/// Members that Weir sets. Claims of a token with these names are removed.
 const OWN_MEMBERS: [&str; 2] = ["weir", "tls"];
 
 /// Path to a claim: names separated by dots, quoted if they contain characters other than letters,
@@ -71,8 +71,8 @@ fn is_plain(c: char) -> bool {
 
 impl fmt::Display for ClaimPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, step) in self.steps.iter().enumerate() {
-            let dot = if place > 0 { "." } else { "" };
+        for (index, step) in self.steps.iter().enumerate() {
+            let dot = if index > 0 { "." } else { "" };
             match step.chars().all(is_plain) {
                 true => write!(f, "{dot}{step}")?,
                 false => write!(f, "{dot}\"{step}\"")?,
@@ -97,7 +97,8 @@ pub struct TooManyValues {
 pub struct Claims(Map<String, Value>);
 
 impl Claims {
-    /// Creates claims from a token or a file of `explain`, without names that Weir sets.
+    /// Creates claims from the members of a token, or of a claims file of `weir gateway explain`.
+    /// Removes the names that Weir sets.
     pub fn of_token(mut members: Map<String, Value>) -> Self {
         for name in OWN_MEMBERS {
             members.remove(name);
@@ -106,17 +107,17 @@ impl Claims {
     }
 
     /// Returns the claims of a group that Weir sets.
-    pub fn own(&self, group: OwnClaims) -> Option<&Value> {
+    pub fn own(&self, group: ReservedClaims) -> Option<&Value> {
         self.0.get(group.member())
     }
 
     /// Replaces the claims of a group that Weir sets.
-    pub fn replace_own(&mut self, group: OwnClaims, claims: Value) {
+    pub fn replace_own(&mut self, group: ReservedClaims, claims: Value) {
         self.0.insert(group.member().to_owned(), claims);
     }
 
     /// Sets one of Weir's own claims: `weir.NAME` or `tls.NAME`.
-    pub fn set_own(&mut self, group: OwnClaims, name: &str, value: Value) {
+    pub fn set_own(&mut self, group: ReservedClaims, name: &str, value: Value) {
         let members = self
             .0
             .entry(group.member())
@@ -128,9 +129,13 @@ impl Claims {
 
     /// Sets `weir.auth` and `weir.user`, for rules about them.
     pub fn set_identity(&mut self, identity: &UserIdentity) {
-        self.set_own(OwnClaims::Weir, "auth", identity.method().as_str().into());
+        self.set_own(
+            ReservedClaims::Weir,
+            "auth",
+            identity.method().as_str().into(),
+        );
         if !identity.user().is_empty() {
-            self.set_own(OwnClaims::Weir, "user", identity.user().into());
+            self.set_own(ReservedClaims::Weir, "user", identity.user().into());
         }
     }
 
@@ -141,8 +146,11 @@ impl Claims {
         steps.try_fold(first, |value, step| value.as_object()?.get(step))
     }
 
-    /// Returns the texts of a claim: its own, or those of the members of a list. Texts, integers
-    /// and booleans have one; anything else, and the text `null`, has none.
+    /// Returns the values of a claim as texts: one for a scalar, one per element for a list. Only
+    /// strings, integers and booleans count, except the string `null`.
+    ///
+    /// # Errors
+    /// [`TooManyValues`] if the list has more than [`CLAIM_VALUES_MAX`] elements.
     pub fn texts(&self, path: &ClaimPath) -> Result<Vec<Cow<'_, str>>, TooManyValues> {
         let values = match self.get(path) {
             None => &[],
@@ -160,14 +168,14 @@ impl Claims {
 
 /// Groups of claims that Weir sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OwnClaims {
+pub enum ReservedClaims {
     /// How the client was identified, and its name.
     Weir,
     /// Subject and alternative names of the client's certificate.
     Tls,
 }
 
-impl OwnClaims {
+impl ReservedClaims {
     fn member(self) -> &'static str {
         match self {
             Self::Weir => OWN_MEMBERS[0],
@@ -176,7 +184,7 @@ impl OwnClaims {
     }
 }
 
-/// Returns the canonical text of a scalar.
+/// Returns the canonical text of a scalar; `None` for a value that rules cannot use.
 fn text(value: &Value) -> Option<Cow<'_, str>> {
     match value {
         // A null key of a record appears as this text in item names.

@@ -24,7 +24,9 @@ pub mod token;
 mod url;
 
 pub use algorithm::{Algorithm, AlgorithmSet, KeyFamily};
-pub use claims::{CLAIM_VALUES_MAX, ClaimPath, ClaimPathError, Claims, OwnClaims, TooManyValues};
+pub use claims::{
+    CLAIM_VALUES_MAX, ClaimPath, ClaimPathError, Claims, ReservedClaims, TooManyValues,
+};
 pub use identity::{AuthMethod, IdentityParts, USER_BYTES_MAX, UserIdentity};
 pub use modes::{ItemMode, ItemModes, UnknownMode};
 pub use principal::{MappingError, Principal, SubjectMapping};

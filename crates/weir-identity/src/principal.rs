@@ -1,5 +1,4 @@
-//! Principals of Kafka connections: who a connection belongs to, for rules, metrics and the audit
-//! log.
+//! Principals of client connections to the proxy, for rules, metrics and the audit log.
 
 mod mapping;
 
@@ -14,12 +13,12 @@ use crate::claims::Claims;
 
 /// Longest name of a principal, in bytes.
 pub const PRINCIPAL_BYTES_MAX: usize = 1_024;
-/// Kind of all principals that Kafka's own authenticators create.
+/// Kind (Kafka's principal type) of all principals that Kafka's own authenticators create.
 const USER: &str = "User";
 /// Name of the principal of connections without a login.
 const ANONYMOUS: &str = "ANONYMOUS";
 
-/// Owner of a Kafka connection, as `User:alice`.
+/// Owner of a client connection to the proxy, as `User:alice`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Principal {
     kind: Box<str>,
@@ -34,8 +33,8 @@ pub struct Principal {
 pub struct PrincipalError(pub String);
 
 impl Principal {
-    /// Creates the principal of a user. Returns `None` if the name is empty, too long or has
-    /// control characters.
+    /// Creates the principal of a user. Returns `None` if the name is empty, longer than
+    /// [`PRINCIPAL_BYTES_MAX`] or has control characters.
     pub fn user(name: &str) -> Option<Self> {
         Self::new(USER, name)
     }
@@ -77,7 +76,7 @@ impl Principal {
         self
     }
 
-    /// Returns the kind, `User` except in rules.
+    /// Returns the kind, Kafka's principal type: `User`, except in rules.
     pub fn kind(&self) -> &str {
         &self.kind
     }

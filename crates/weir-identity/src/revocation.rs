@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::identity::UserIdentity;
 
-/// Longest text of an entry, in bytes.
+/// Maximum length of an issuer, token ID or user name, in bytes.
 const TEXT_BYTES_MAX: usize = 2048;
 /// Bytes of the hash that names an entry.
 const ID_BYTES: usize = 8;
@@ -71,14 +71,13 @@ impl Revocation {
             RevocationKey::User { issuer, user } => {
                 **issuer == *identity.issuer()
                     && **user == *identity.user()
-                    && self.is_before(identity)
+                    && self.is_issued_before(identity)
             }
         }
     }
 
-    /// Returns `true` if the token was issued before the time of the entry, or has no time of
-    /// issue.
-    fn is_before(&self, identity: &UserIdentity) -> bool {
+    /// Returns `true` if the token was issued before `issued_before_ms`, or has no time of issue.
+    fn is_issued_before(&self, identity: &UserIdentity) -> bool {
         let issued_ms = identity.issued_ms();
         let before = |before_ms| issued_ms.is_none_or(|issued_ms| issued_ms < before_ms);
         self.issued_before_ms.is_some_and(before)
@@ -89,15 +88,15 @@ impl Revocation {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe variants and fields
 pub enum RevocationError {
-    #[error("revocation of a user needs \"issued_before_ms\", that of a token excludes it")]
+    #[error("\"issued_before_ms\" is required for a user and not allowed for a token")]
     IssueTime,
-    #[error("a text of the revocation is empty or has more than {TEXT_BYTES_MAX} bytes")]
+    #[error("issuer, token ID or user is empty or has more than {TEXT_BYTES_MAX} bytes")]
     Text,
     #[error("{count_max} revocations are stored already")]
     Full { count_max: usize },
 }
 
-/// Revocations until their tokens have expired.
+/// Stored revocations. The caller removes those whose tokens have expired.
 #[derive(Debug)]
 pub struct Revocations {
     entries: HashMap<RevocationKey, Revocation>,
@@ -113,8 +112,12 @@ impl Revocations {
         }
     }
 
-    /// Adds a revocation. Of two for one user, the later time of issue and end remain. Returns what
-    /// is stored now, and `false` if that is not new.
+    /// Adds a revocation. If one with the same key is stored, the later of both values remains for
+    /// `issued_before_ms` and for `expires_ms`. Returns the stored revocation, and `true` if it has
+    /// changed.
+    ///
+    /// # Errors
+    /// [`RevocationError`] if the revocation is invalid, or too many are stored.
     pub fn insert(
         &mut self,
         mut revocation: Revocation,
@@ -160,7 +163,7 @@ impl Revocations {
         }
         let user = identity.user().into();
         let entry = self.entries.get(&RevocationKey::User { issuer, user });
-        entry.is_some_and(|entry| entry.is_before(identity))
+        entry.is_some_and(|entry| entry.is_issued_before(identity))
     }
 
     /// Returns the revocations, in no order.

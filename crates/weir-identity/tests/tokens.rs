@@ -10,7 +10,9 @@ use support::auth::{ISSUER, auth, base64url, key_set, now_ms, verifier};
 use support::signer::{Signer, pem};
 use weir_identity::config::{AuthConfig, KeyLocation, TokenSource};
 use weir_identity::keys::{KeyError, KeySet, KeySetError, VerificationKey};
-use weir_identity::token::{TokenError, TokenPart, TokenRejection, TokenVerifier, VerifiedToken};
+use weir_identity::token::{
+    IdentifiedClient, TokenError, TokenPart, TokenRejection, TokenVerifier,
+};
 use weir_identity::{
     Algorithm, AlgorithmSet, AuthMethod, ClaimPath, Revocation, RevocationKey, Revocations,
 };
@@ -51,12 +53,12 @@ impl Fixture {
         json!({"alg": self.algorithm.name(), "kid": "k1", "typ": "JWT"})
     }
 
-    fn verify(&self, token: &str) -> Result<VerifiedToken, TokenError> {
+    fn verify(&self, token: &str) -> Result<IdentifiedClient, TokenError> {
         self.verifier.verify(token, &self.keys, now_ms())
     }
 
     /// Verifies a token with changed claims; null removes one.
-    fn with_claims(&self, changes: &Value) -> Result<VerifiedToken, TokenError> {
+    fn with_claims(&self, changes: &Value) -> Result<IdentifiedClient, TokenError> {
         let mut claims = claims();
         for (name, value) in changes.as_object().unwrap() {
             match value {
@@ -70,7 +72,7 @@ impl Fixture {
         self.verify(&self.signer.token(&self.header(), &claims))
     }
 
-    fn with_header(&self, header: &Value) -> Result<VerifiedToken, TokenError> {
+    fn with_header(&self, header: &Value) -> Result<IdentifiedClient, TokenError> {
         self.verify(&self.signer.token(header, &claims()))
     }
 }

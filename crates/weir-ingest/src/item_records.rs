@@ -7,7 +7,7 @@ use weir_mapping::{RecordView, RowCommand};
 
 use crate::stored_record::{RecordSource, StoredRecord};
 
-/// Memory overhead of each record of several, in bytes.
+/// Memory overhead of a record in [`RecentRecords`] or [`RowRecords`], in bytes.
 const RECORD_BYTES: usize = 128;
 /// Memory overhead of a row, in addition to its key.
 const ROW_BYTES: usize = RECORD_BYTES + 96;
@@ -34,7 +34,8 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
-    /// Returns `true` if topics are read without subscribers, too: unread records are unknown.
+    /// Returns `true` if records are stored. Topics are then read even without subscribers, because
+    /// only records that were read can be stored.
     pub fn is_on(self) -> bool {
         self.bytes > 0
     }
@@ -63,11 +64,13 @@ pub(crate) struct RecentRecords {
     bytes: usize,
 }
 
-/// Rows by the number of their first record.
+/// Last record of each row, in the order in which the rows were added.
 #[derive(Debug, Default)]
 pub(crate) struct RowRecords {
+    /// By the number of the first record of the row.
     rows: BTreeMap<u64, StoredRecord>,
-    ages: HashMap<Box<str>, u64>,
+    /// Number of the first record of each row, by row key.
+    order: HashMap<Box<str>, u64>,
     bytes: usize,
 }
 
@@ -155,13 +158,13 @@ impl RowRecords {
         record: &RecordView<'_>,
     ) {
         if command == RowCommand::Delete {
-            if let Some((key, age)) = self.ages.remove_entry(key) {
-                let removed = self.rows.remove(&age).map_or(0, |row| row.bytes());
+            if let Some((key, first)) = self.order.remove_entry(key) {
+                let removed = self.rows.remove(&first).map_or(0, |row| row.bytes());
                 self.bytes -= ROW_BYTES + key.len() + removed;
             }
             return;
         }
-        if let Some(row) = self.ages.get(key).and_then(|age| self.rows.get_mut(age)) {
+        if let Some(row) = self.order.get(key).and_then(|at| self.rows.get_mut(at)) {
             self.bytes -= row.bytes();
             row.fill(source, record);
             self.bytes += row.bytes();
@@ -169,7 +172,7 @@ impl RowRecords {
         }
         let row = StoredRecord::of(source, record);
         self.bytes += ROW_BYTES + key.len() + row.bytes();
-        self.ages.insert(key.into(), source.order);
+        self.order.insert(key.into(), source.order);
         self.rows.insert(source.order, row);
     }
 }

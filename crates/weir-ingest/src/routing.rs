@@ -10,7 +10,7 @@ use foldhash::HashMap;
 use smallvec::SmallVec;
 use weir_fanout::{
     HistoryBackfill, Interest, InterestChange, ItemInterest, ItemKey, PastUpdate, RowBackfill,
-    RowTable, shrinks,
+    RowTable, should_shrink,
 };
 use weir_mapping::{FieldSet, FrozenValues};
 
@@ -42,12 +42,12 @@ pub struct Route {
     history_max: usize,
 }
 
-/// Values of an item, and the fields that were read for them.
+/// Values of an item, and the fields that were extracted for them.
 pub type CachedValues = (Arc<FrozenValues>, Arc<FieldSet>);
 
 impl Route {
-    /// Stores an update for shards that subscribe later. `extracted` are the fields that were read
-    /// from its record.
+    /// Stores an update for shards that subscribe later. `extracted` are the fields that were
+    /// extracted from its record.
     pub fn store(&self, update: &Arc<FrozenValues>, extracted: &Arc<FieldSet>, record_ms: i64) {
         let mut last_values = self.last_values.borrow_mut();
         let merged = last_values.as_ref().and_then(|(older, fields)| {
@@ -80,7 +80,7 @@ impl Route {
         self.update_row_cache();
     }
 
-    /// Returns the last values if these fields were read for them.
+    /// Returns the last values if all of these fields were extracted for them.
     pub fn cached(&self, fields: &FieldSet) -> Option<CachedValues> {
         let last_values = self.last_values.borrow();
         let last_values = last_values.as_ref();
@@ -112,9 +112,9 @@ impl Route {
         }
     }
 
-    /// Returns `true` if the end of `item` ends the interest of a shard: that of `item`, or of an
-    /// earlier use of the name. The inbox skips uses that ended before they were read, so the
-    /// route may be of an earlier use.
+    /// Returns `true` if an `Unsubscribe` of `item` ends the interest of a shard: the interest in
+    /// `item`, or in an earlier key of the same name. The inbox drops interests that are withdrawn
+    /// before the worker reads them, so the route may still have an earlier key.
     fn is_ended_by(&self, shard: u16, item: ItemKey) -> bool {
         let is_later = |other: ItemKey| other.epoch.wrapping_sub(item.epoch) as i32 > 0;
         let mut targets = self.targets.iter();
@@ -234,7 +234,7 @@ impl RoutingTable {
                 if route.targets.is_empty() {
                     self.items.remove(&name);
                     self.classes.remove(&name);
-                    if shrinks(self.items.len(), self.items.capacity()) {
+                    if should_shrink(self.items.len(), self.items.capacity()) {
                         self.items.shrink_to(2 * self.items.len());
                     }
                 }

@@ -30,26 +30,33 @@ use crate::skips::Skips;
 use crate::snapshot::SnapshotMapping;
 use crate::traces::RecordTraces;
 
-/// Withdrawn items removed before the next records; more if many are pending.
+/// Minimum number of withdrawn items removed per iteration; more if many are pending.
 const WITHDRAWN_PER_ITERATION: usize = 1_000;
 
-/// Number of undecodable records in a row, after which all records are probably of another type.
+/// Number of undecodable records in a row after which an error is logged, because the configured
+/// evaluator types are probably wrong.
 const UNDECODABLE_MAX: u64 = 100;
 
 /// A worker's own routing table and buffers; workers share nothing.
 pub(crate) struct Mapper<E> {
     connection: Arc<KafkaConnection>,
+    /// Number of the connection.
     number: u16,
+    /// Index of this worker within the connection.
     index: usize,
     senders: ShardSenders<E>,
     table: RoutingTable,
+    /// Item names of the current record.
     names: ItemNames,
+    /// Field values of the current record.
     values: FieldValues,
     /// Items to be removed in slices, because shards have withdrawn their interest.
     withdrawn: VecDeque<Interest>,
     last: Option<LastValueStore>,
     /// Present if the last records are snapshots.
     snapshot: Option<SnapshotMapping>,
+    /// Records that were read before a subscription to their items; present for a limited time
+    /// after a restart from stored offsets.
     passed: Option<PassedRecords>,
     /// Present if item rules distinguish records of an item.
     classes: Option<RecordClasses>,
@@ -101,7 +108,7 @@ impl<E: From<ItemEvent>> Mapper<E> {
         }
     }
 
-    /// Sets the sampling of records.
+    /// Sets the tracing of sampled records.
     pub(crate) fn traced(mut self, traces: Option<RecordTraces>) -> Self {
         self.traces = traces;
         self
@@ -182,8 +189,8 @@ impl<E: From<ItemEvent>> Mapper<E> {
         }
     }
 
-    /// Removes some of the withdrawn items. Records are delayed meanwhile, and shards drop updates
-    /// for such items.
+    /// Removes some of the withdrawn items; all at once would delay records. Shards drop updates
+    /// for items that are not removed yet.
     fn forget_withdrawn(&mut self) {
         let count = (self.withdrawn.len() / 8).max(WITHDRAWN_PER_ITERATION);
         let count = count.min(self.withdrawn.len());
@@ -329,8 +336,8 @@ impl<E: From<ItemEvent>> Mapper<E> {
         }
     }
 
-    /// Posts the update of a record, of which `fields` were read, to the interested shards of its
-    /// routes.
+    /// Posts the update of a record to the interested shards of its routes. `fields` are the fields
+    /// that were extracted from the record.
     fn post(
         &self,
         routes: &[&Route],
@@ -450,8 +457,8 @@ pub(crate) fn routes<'a>(
     names.filter_map(|name| table.route(name)).collect()
 }
 
-/// Returns the items whose snapshots have ended with stored records: those of the same name, and
-/// classes without any other stored record.
+/// Returns the items whose snapshots end because their stored records have expired: items with the
+/// name of an expired record, and classes that have no other stored record.
 fn ended_snapshots(
     expired: &[Arc<str>],
     table: &RoutingTable,

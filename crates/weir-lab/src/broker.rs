@@ -13,11 +13,12 @@ use crate::operation::Operation;
 use crate::security::SecurityFiles;
 use crate::state::{self, LabState};
 
+/// Programs and directories from which the brokers of a lab are started.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) java: PathBuf,
     pub(crate) libs: PathBuf,
-    /// Classes that the JVM need not load from the jars.
+    /// File with preloaded classes, with which the JVM starts faster.
     pub(crate) class_archive: Option<PathBuf>,
     pub(crate) dir: PathBuf,
     /// `true` if the watchdog removes `dir` after it has ended the broker.
@@ -27,7 +28,7 @@ pub(crate) struct Launch {
 impl Launch {
     /// Formats the storage of a node. Its `server.properties` must exist.
     ///
-    /// `credentials` are further arguments. A file has all arguments, because they are secret.
+    /// `credentials` are further arguments. They are secret, so all arguments are passed in a file.
     pub(crate) fn format(
         &self,
         node_id: i32,
@@ -106,6 +107,7 @@ impl Launch {
     }
 }
 
+/// Writes the configuration files of a node and creates its directories.
 pub(crate) fn write_config(
     dir: &Path,
     node_id: i32,
@@ -119,7 +121,7 @@ pub(crate) fn write_config(
         fs::write(node.join("log4j2.properties"), log4j_properties)
     };
     write().map_err(|error| LabError::file(&node, error))?;
-    // It may contain passwords.
+    // Readable by this user only, since it may contain passwords.
     write_private(&node.join("server.properties"), server_properties)
 }
 
@@ -144,7 +146,7 @@ const JVM: [&str; 7] = [
     "-XX:+ExitOnOutOfMemoryError",
 ];
 
-/// The tool runs for a second.
+/// The JVM arguments of the storage tool, which runs for about a second.
 const FORMAT_JVM: [&str; 4] = [
     "-Xmx128m",
     "-XX:+UseSerialGC",

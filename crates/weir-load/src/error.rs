@@ -20,7 +20,7 @@ pub enum ErrorClass {
     /// The target does not respond, or rejects the request.
     Target,
     /// This program or its machine failed.
-    Instrument,
+    Tool,
 }
 
 /// Result of an operation of a load worker.
@@ -125,7 +125,7 @@ impl LoadError {
             | Self::Source(
                 SourceError::Settings(_) | SourceError::Property(_) | SourceError::Rejected(_),
             ) => ErrorClass::Usage,
-            Self::Descriptors(..) | Self::System(..) => ErrorClass::Instrument,
+            Self::Descriptors(..) | Self::System(..) => ErrorClass::Tool,
             _ => ErrorClass::Target,
         }
     }

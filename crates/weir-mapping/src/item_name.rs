@@ -21,6 +21,9 @@ pub struct CanonicalItem {
 
 impl CanonicalItem {
     /// Parses a name given by a client.
+    ///
+    /// # Errors
+    /// The syntax is invalid, or a parameter name is repeated.
     pub fn parse(written: &str) -> Result<Self, ItemNameError> {
         let (prefix, list) = split(written).ok_or(ItemNameError::Invalid)?;
         let mut parameters = BTreeMap::new();

@@ -38,7 +38,7 @@ pub(crate) struct NamedSelector {
 /// Simple item or compiled template: items that a topic's records belong to.
 #[derive(Debug)]
 pub(crate) struct ItemSource {
-    /// Template name; without parameters it is not used.
+    /// Template name; not used for a simple item.
     pub(crate) name: Arc<str>,
     /// Item name if there are no parameters.
     pub(crate) prefix: Box<str>,
@@ -65,7 +65,7 @@ pub(crate) struct FieldOptions {
 pub struct Mapping {
     topics: Vec<MappedTopic>,
     /// One source per prefix and set of parameter names.
-    schemas: Vec<Arc<ItemSource>>,
+    shapes: Vec<Arc<ItemSource>>,
     fields: Vec<NamedSelector>,
     options: FieldOptions,
     rows: RowSources,
@@ -74,7 +74,7 @@ pub struct Mapping {
     documents: DocumentFormats,
     /// Patterns of the topics, in their order; `None` if they are names.
     patterns: Option<Vec<Regex>>,
-    /// `field.*`
+    /// Compiled `field.*`.
     wildcard: Option<Box<Wildcard>>,
     /// Evaluators of keys and values.
     parts: KeyAndValue<PartConfig>,
@@ -88,7 +88,7 @@ struct RowSources {
     mode: CommandMode,
     key: Option<usize>,
     command: Option<usize>,
-    /// `true` if a value without bytes is a tombstone, in auto command mode.
+    /// `Some` in auto command mode; `true` if a value of zero bytes is a tombstone.
     tombstones: Option<bool>,
 }
 
@@ -110,7 +110,8 @@ impl RowSources {
 }
 
 impl RowSources {
-    /// Gives the fields of a row an index if they are not configured, since a record may have them.
+    /// Assigns indexes to `key` and `command` if they are not configured, since a record may have
+    /// them.
     fn reserve(&mut self, dynamic: &DynamicFields) -> Vec<Arc<DynamicField>> {
         let mut reserved = Vec::new();
         for (source, name) in [
@@ -136,7 +137,7 @@ pub(crate) struct TopicSources {
     pub(crate) pattern: Option<Regex>,
 }
 
-/// A mapped topic.
+/// A topic or topic pattern with its sources and the document nodes that these need.
 #[derive(Debug, Clone)]
 pub(crate) struct MappedTopic {
     name: Box<str>,
@@ -169,20 +170,20 @@ impl Mapping {
         wildcard: Option<(Arc<str>, MembersSelector)>,
         parts: KeyAndValue<PartConfig>,
     ) -> Self {
-        let mut schemas = Vec::new();
+        let mut shapes = Vec::new();
         for source in topics.iter().flat_map(|topic| &topic.sources) {
             let is_same = |other: &Arc<ItemSource>| {
                 other.prefix == source.prefix && other.names().eq(source.names())
             };
-            if !schemas.iter().any(is_same) {
-                schemas.push(Arc::clone(source));
+            if !shapes.iter().any(is_same) {
+                shapes.push(Arc::clone(source));
             }
         }
         let patterns: Vec<_> = topics
             .iter()
             .filter_map(|topic| topic.pattern.clone())
             .collect();
-        // With the parameter, every topic has a pattern.
+        // With `map.regex.enable`, every topic has a pattern.
         let patterns = (!patterns.is_empty()).then_some(patterns);
         let topics = topics.into_iter();
         let mut rows = RowSources::of(&fields, command_mode);
@@ -214,7 +215,7 @@ impl Mapping {
         Self {
             topics,
             patterns,
-            schemas,
+            shapes,
             rows,
             fields,
             options,
@@ -227,13 +228,17 @@ impl Mapping {
         }
     }
 
-    /// Returns why an expression cannot distinguish records.
+    /// Checks that an expression can distinguish records.
+    ///
+    /// # Errors
+    /// The reason why it cannot.
     pub fn check_record_filter(&self, expression: &Expression) -> Result<(), RecordFilterError> {
         record_filter::check(expression, &self.parts)
     }
 
-    /// Sets the expressions by whose values records are distinguished, once. Absent ones and those
-    /// that [`Self::check_record_filter`] rejects have no value in any record.
+    /// Sets the expressions whose values distinguish records. Only the first call has an effect.
+    /// Absent expressions and those that [`Self::check_record_filter`] rejects have no value in any
+    /// record.
     pub fn set_record_filters(&self, expressions: &[Option<Expression>]) {
         self.filters
             .get_or_init(|| RecordFilters::new(expressions, &self.parts));
@@ -352,18 +357,18 @@ impl Mapping {
     /// Returns `true` if a template or simple item of a mapped topic has the same prefix and the
     /// same parameter names.
     pub fn admits(&self, item: &CanonicalItem) -> bool {
-        let mut schemas = self.schemas.iter();
-        schemas.any(|schema| {
+        let mut shapes = self.shapes.iter();
+        shapes.any(|shape| {
             let names = item.parameters().map(|(name, _)| name);
-            *schema.prefix == *item.prefix() && schema.names().eq(names)
+            *shape.prefix == *item.prefix() && shape.names().eq(names)
         })
     }
 
     /// Returns the prefix and the sorted parameter names of each template and simple item, some
     /// repeatedly.
     pub fn item_shapes(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
-        let schemas = self.schemas.iter();
-        schemas.map(|schema| (&*schema.prefix, schema.names().collect()))
+        let shapes = self.shapes.iter();
+        shapes.map(|shape| (&*shape.prefix, shape.names().collect()))
     }
 
     /// Writes the items of this record to `out`; none if the topic is not mapped.
@@ -586,7 +591,7 @@ fn has_comma(value: &str) -> bool {
     memchr::memchr(b',', value.as_bytes()).is_some()
 }
 
-/// Reusable buffer for the item names of a record; its memory is reused between records.
+/// Buffer for the item names of a record; its memory is reused between records.
 #[derive(Debug, Clone, Default)]
 pub struct ItemNames {
     text: String,
@@ -608,7 +613,7 @@ impl ItemNames {
         Self::default()
     }
 
-    /// Removes the names but not the memory.
+    /// Removes the names and keeps the memory.
     pub fn clear(&mut self) {
         self.text.clear();
         self.ends.clear();
@@ -648,6 +653,7 @@ impl ItemNames {
         }
     }
 
+    /// Drops the name that starts at `start`, which cannot be written because of a comma.
     fn reject(&mut self, start: usize) {
         self.text.truncate(start);
         self.unnameable += 1;

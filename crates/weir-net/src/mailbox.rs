@@ -91,7 +91,13 @@ impl<T> MailboxReceiver<T> {
         false
     }
 
-    pub(crate) fn awake(&self) {
-        self.wake_state.asleep.store(false, Ordering::Relaxed);
+    /// Announces that the event loop is running. Returns `true` if it did not announce to sleep, or
+    /// an event was posted since. One that is posted meanwhile is found by
+    /// [`may_sleep`](Self::may_sleep).
+    pub(crate) fn awake(&self) -> bool {
+        let asleep = &self.wake_state.asleep;
+        let may_have_events = !asleep.load(Ordering::Relaxed);
+        asleep.store(false, Ordering::Relaxed);
+        may_have_events
     }
 }

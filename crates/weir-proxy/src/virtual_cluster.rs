@@ -100,7 +100,7 @@ impl VirtualCluster {
         }
     }
 
-    /// Returns `true` if `config` has none of the current bootstrap servers, so that it stands for
+    /// Returns `true` if `config` has none of the current bootstrap servers and thus describes
     /// another cluster.
     pub(crate) fn is_moved_by(&self, config: &ClusterConfig) -> bool {
         let mut upstream = config.upstream.iter();
@@ -157,7 +157,7 @@ pub(crate) struct BoundAddresses<'a> {
 }
 
 impl BoundAddresses<'_> {
-    /// Returns the bootstrap address of a cluster, with sockets if it is new.
+    /// Returns the bootstrap address of a cluster. Binds it if it is new, and returns its sockets.
     fn listen(
         &self,
         config: &mut ClusterConfig,

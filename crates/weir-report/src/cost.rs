@@ -8,14 +8,15 @@ use crate::format;
 use crate::table::{Field, ReportTable};
 use crate::view::{self, FLOOR, Level, RowStatus, SubjectRow};
 
-/// Prices in US dollars: round numbers of the size of on-demand list prices of large clouds.
+/// Prices in US dollars: round numbers close to on-demand list prices of large cloud providers.
 #[derive(Serialize)]
 pub(crate) struct Prices {
     /// Per core and month.
     pub(crate) core: f64,
     /// Per GB of memory and month.
     pub(crate) memory: f64,
-    /// Per TB sent. Inside a network it is often free; to the internet it exceeds the servers.
+    /// Per TB sent. Traffic inside a network is often free; traffic to the internet can cost more
+    /// than the servers.
     pub(crate) traffic: f64,
 }
 
@@ -38,6 +39,7 @@ impl Prices {
     }
 }
 
+/// One subject at one level, with the server resources that it needs.
 #[derive(Serialize)]
 pub(crate) struct CostOption {
     #[serde(skip)]

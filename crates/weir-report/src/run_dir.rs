@@ -28,7 +28,7 @@ pub enum ReportError {
     /// No run directory was given.
     #[error("no run directory given; pass at least one")]
     None,
-    /// More runs were given than can be shown side by side, the second number.
+    /// More runs were given (first number) than can be shown side by side (second number).
     #[error("{0} runs given, the maximum is {1}")]
     TooMany(usize, usize),
     /// An output file cannot be written.
@@ -86,7 +86,7 @@ impl RunData {
             };
             match read_log(dir, name) {
                 Ok(log) => {
-                    use_raw_figures(cell, &log.stages, &mut warnings);
+                    use_logged_latency(cell, &log.stages, &mut warnings);
                     data.logs.insert(cell.id(), log);
                 }
                 Err(LogError::Read(name, error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -184,7 +184,9 @@ fn read_log(dir: &Path, name: String) -> Result<Log, LogError> {
     Ok(log)
 }
 
-fn use_raw_figures(
+/// Replaces the latency summaries of `run.json` by those of the interval log. Adds a warning if the
+/// number of values differs.
+fn use_logged_latency(
     cell: &mut Cell,
     stages: &BTreeMap<String, Histogram>,
     warnings: &mut Vec<String>,

@@ -2,7 +2,7 @@
 
 use crate::text::{clip, length, wrapped};
 
-/// Columns between two columns of a table.
+/// Number of spaces between two columns of a table.
 const GAP: usize = 2;
 
 /// A table of texts.
@@ -17,7 +17,7 @@ pub struct TextTable {
 pub struct TextColumn {
     heading: &'static str,
     width_max: usize,
-    /// Width to which a narrow terminal may truncate the cells; 0: it may not.
+    /// Minimum width to which a narrow terminal may truncate the cells; 0 if it may not.
     width_cut: usize,
     is_number: bool,
 }
@@ -41,7 +41,7 @@ impl TextColumn {
         }
     }
 
-    /// Lets a narrow terminal truncate the cells, at most to this width.
+    /// Lets a narrow terminal truncate the cells, to no less than this width.
     #[must_use]
     pub fn cut(self, width_cut: usize) -> Self {
         Self { width_cut, ..self }
@@ -91,8 +91,8 @@ impl TextTable {
         (0..self.columns.len()).map(of).collect()
     }
 
-    /// Returns widths that fit: first cells are truncated, then texts wrapped, at last numbers,
-    /// always in the widest column; `None` if a word would not fit.
+    /// Returns column widths that fit into `width`, or `None` if a word would not fit. Truncates
+    /// cells first, then wraps texts, then numbers; each step shrinks the widest column.
     fn shrunk(&self, widths: &[usize], words: &[usize], width: usize) -> Option<Vec<usize>> {
         let cuts = self.columns.iter().zip(widths);
         let cuts: Vec<usize> = cuts
@@ -170,7 +170,7 @@ impl TextTable {
     }
 }
 
-/// Returns the text of `shown` columns with spaces up to the width of its column.
+/// Pads a text that is `shown` characters wide with spaces up to the width of its column.
 pub(crate) fn aligned(text: &str, shown: usize, width: usize, is_number: bool) -> String {
     let space = " ".repeat(width.saturating_sub(shown));
     match is_number {

@@ -13,7 +13,7 @@ use weir_filters::TopicNames;
 /// Result of the check of a request.
 #[derive(Debug)]
 pub(super) enum Finding {
-    /// Elements were removed from the request, or none.
+    /// The request is allowed, without its denied elements if there were any.
     Checked,
     /// The whole request is denied with this error.
     Denied(i16),
@@ -47,7 +47,7 @@ pub(super) struct RequestCheck<'a, 's> {
     /// No element of the request is left.
     pub(super) is_empty: bool,
     /// The names of unknown topics have been requested.
-    pub(super) asked: bool,
+    pub(super) names_requested: bool,
     /// The first resource that was denied.
     pub(super) denied: Option<Denial>,
 }
@@ -155,7 +155,7 @@ impl RequestCheck<'_, '_> {
 
     /// Returns the ids of topics in an array whose names are not known and have not been requested.
     pub(super) fn unknown_ids(&self, check: &ItemCheck) -> Option<Vec<TopicId>> {
-        if self.asked || check.kind != ResourceType::Topic {
+        if self.names_requested || check.kind != ResourceType::Topic {
             return None;
         }
         let ids = elements(&self.row, &self.api.request, check.array).into_iter();

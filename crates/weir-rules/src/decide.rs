@@ -1,4 +1,4 @@
-//! Decides about requests.
+//! Decides whether a request is forwarded, edited or denied.
 
 use weir_identity::acl::ResourceType;
 use weir_wire::WireError;
@@ -15,28 +15,29 @@ use weir_filters::TopicNames;
 
 /// The decision about a request.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum RequestDecision {
     /// Forward the request as it is; the response may have to be changed.
     Forward(Option<Box<PendingAccess>>),
     /// Forward this body instead.
     Edited(Vec<u8>, Box<PendingAccess>),
     /// Respond with this body.
     Respond(Vec<u8>),
-    /// Close the connection, because there is no response to say so.
+    /// Close the connection, because the request has no response that could contain an error.
     Close,
     /// Request the names of these topics, then decide again.
     LookUp(Vec<TopicId>),
 }
 
-/// Decides about the body of a request.
+/// Decides about the body of a request. `names_requested` is `true` if the names of its topics have been
+/// requested.
 pub(super) fn check(
     session: &mut AccessSession,
     names: &TopicNames,
     (api, access): (&'static ApiDefinition, &'static ApiAccess),
     version: i16,
     body: &[u8],
-    asked: bool,
-) -> Result<(Verdict, Option<Denial>), WireError> {
+    names_requested: bool,
+) -> Result<(RequestDecision, Option<Denial>), WireError> {
     let flexible = api.is_flexible(version);
     let row = message::decode(&api.request, version, flexible, body)?;
     let mut check = RequestCheck {
@@ -49,7 +50,7 @@ pub(super) fn check(
         pending: PendingAccess::new(access),
         is_edited: false,
         is_empty: false,
-        asked,
+        names_requested,
         denied: None,
     };
     let finding = check.run();
@@ -94,23 +95,23 @@ impl RequestCheck<'_, '_> {
         }
     }
 
-    fn verdict(mut self, finding: Finding) -> Verdict {
+    fn verdict(mut self, finding: Finding) -> RequestDecision {
         match finding {
-            Finding::LookUp(ids) => Verdict::LookUp(ids),
+            Finding::LookUp(ids) => RequestDecision::LookUp(ids),
             Finding::Respond(row) => self.respond(&row),
             Finding::Denied(error) => match self.has_response() {
                 true => {
                     let row = self.denied_row(error);
                     self.respond(&row)
                 }
-                false => Verdict::Close,
+                false => RequestDecision::Close,
             },
             Finding::Checked if !self.is_edited => {
                 let pending =
                     special::reads_response(&self.pending).then(|| Box::new(self.pending));
-                Verdict::Forward(pending)
+                RequestDecision::Forward(pending)
             }
-            Finding::Checked if !self.has_response() => Verdict::Close,
+            Finding::Checked if !self.has_response() => RequestDecision::Close,
             Finding::Checked if self.is_empty && !special::is_forwarded_empty(self.api.key) => {
                 let mut row = MessageRow::new(&self.api.response, self.version);
                 let add = std::mem::take(&mut self.pending.add);
@@ -131,7 +132,7 @@ impl RequestCheck<'_, '_> {
                     flexible,
                     &mut body,
                 );
-                Verdict::Edited(body, Box::new(self.pending))
+                RequestDecision::Edited(body, Box::new(self.pending))
             }
         }
     }
@@ -141,11 +142,11 @@ impl RequestCheck<'_, '_> {
         *self.field("Acks") != Value::Int(0)
     }
 
-    fn respond(&self, row: &MessageRow<'_>) -> Verdict {
+    fn respond(&self, row: &MessageRow<'_>) -> RequestDecision {
         let flexible = self.api.is_flexible(self.version);
         let mut body = Vec::new();
         message::encode(row, &self.api.response, self.version, flexible, &mut body);
-        Verdict::Respond(body)
+        RequestDecision::Respond(body)
     }
 
     /// Returns the response to a request that is denied as a whole.

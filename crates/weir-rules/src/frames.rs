@@ -8,7 +8,7 @@ use weir_wire::message;
 
 use super::apis;
 use super::check::Denial;
-use super::decide::{self, Verdict};
+use super::decide::{self, RequestDecision};
 use super::pending::PendingAccess;
 use super::response;
 use super::rules::{AccessRules, PRODUCE};
@@ -73,8 +73,8 @@ pub struct Access<'a> {
 }
 
 impl Access<'_> {
-    /// Returns `true` if requests of the API must be whole to be decided about.
-    pub fn wants(&self, key: i16) -> bool {
+    /// Returns `true` if a decision about requests of the API needs the whole request.
+    pub fn needs_whole_request(&self, key: i16) -> bool {
         match key {
             PRODUCE => !self.session.writes_all,
             _ => !OPEN.contains(&key),
@@ -82,39 +82,51 @@ impl Access<'_> {
     }
 
     /// Decides about the body of a request, whose header after the correlation id is `header`.
-    /// `asked`: the names of its topics have been requested. Returns `None` for an API or version
-    /// that is not known.
+    /// `names_requested` is `true` if the names of its topics have been requested. Returns `None` for an
+    /// unknown API or version.
+    ///
+    /// # Errors
+    /// The body is malformed.
     pub fn check(
         &mut self,
         (key, version): (i16, i16),
         header: &[u8],
         body: &[u8],
-        asked: bool,
-    ) -> Result<Option<Verdict>, WireError> {
+        names_requested: bool,
+    ) -> Result<Option<RequestDecision>, WireError> {
         let known = message::api(key).filter(|api| api.versions.contains(&version));
         let Some((api, access)) = known.zip(apis::access(key)) else {
             return Ok(None);
         };
         let known = (api, access);
-        let checked = decide::check(self.session, self.names, known, version, body, asked);
+        let checked = decide::check(
+            self.session,
+            self.names,
+            known,
+            version,
+            body,
+            names_requested,
+        );
         let (verdict, denied) = checked?;
-        if matches!(verdict, Verdict::LookUp(_)) {
+        if matches!(verdict, RequestDecision::LookUp(_)) {
             return Ok(Some(verdict));
         }
         self.session.rules.counts.add(key, denied.is_some());
         if let Some(denial) = denied {
             let is_dry_run = self.session.rules.is_dry_run;
-            let is_closed = matches!(verdict, Verdict::Close);
+            let is_closed = matches!(verdict, RequestDecision::Close);
             let error = denial.error.unwrap_or_else(|| denial_error(denial.kind));
             let error = (!is_dry_run && !is_closed).then_some(error);
             self.note_denial(api.name, header, &denial, error);
             if is_dry_run {
-                return Ok(Some(Verdict::Forward(None)));
+                return Ok(Some(RequestDecision::Forward(None)));
             }
             self.session.error = error;
         }
         Ok(Some(match verdict {
-            Verdict::Forward(_) if self.session.rules.is_dry_run => Verdict::Forward(None),
+            RequestDecision::Forward(_) if self.session.rules.is_dry_run => {
+                RequestDecision::Forward(None)
+            }
             other => other,
         }))
     }
@@ -156,7 +168,9 @@ impl Access<'_> {
             let principal = (!principal.is_empty()).then_some(principal);
             audit.record(AuditKind::Denied, *client, principal, details);
         }
-        tracing::debug!(principal, api, %operation, %kind, name = &**name, is_dry_run, "denied");
+        tracing::debug!(
+            principal, api, %operation, %kind, name = &**name, is_dry_run, "request denied"
+        );
     }
 
     /// Returns the error code in the response to the last request, if something was denied.
@@ -164,7 +178,10 @@ impl Access<'_> {
         self.session.error.take()
     }
 
-    /// Returns the body of a response with its changes.
+    /// Applies `pending` to the body of a response and returns the changed body.
+    ///
+    /// # Errors
+    /// The body is malformed.
     pub fn apply(
         &mut self,
         pending: PendingAccess,
@@ -178,7 +195,8 @@ impl Access<'_> {
         response::apply(pending, self.session, self.names, api, version, body)
     }
 
-    /// Records the fetch session that a response opens. `None` if more of its body is needed.
+    /// Records the fetch session that a response opens. Returns `None` if more of its body is
+    /// needed.
     pub fn note_fetch_session(&mut self, body: &[u8]) -> Option<()> {
         // After throttle time and error.
         let id = body.get(6..10)?.first_chunk::<4>()?;
@@ -187,7 +205,7 @@ impl Access<'_> {
     }
 }
 
-/// Rule of operations that no rule allows.
+/// Rule in the audit log for operations that are denied because no rule allows them.
 const NO_RULE: &str = "none";
 
 /// Returns the error code of denials of a kind of resource.

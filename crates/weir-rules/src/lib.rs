@@ -22,7 +22,7 @@ mod start;
 mod table;
 
 pub use config::AccessConfig;
-pub use decide::Verdict;
+pub use decide::RequestDecision;
 pub use frames::{Access, AccessState};
 pub use pending::PendingAccess;
 pub use rules::AccessRules;

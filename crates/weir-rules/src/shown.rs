@@ -1,4 +1,5 @@
-//! Contents of responses of single APIs that the table does not cover.
+//! Edits of responses of single APIs: elements that the client may not see, and errors that the
+//! table of APIs does not cover.
 
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use super::session::AccessSession;
 use super::table::TOPIC_DENIED;
 use weir_filters::TopicNames;
 
-/// Removes what the client may not see, and adds errors inside of other elements.
+/// Removes elements that the client may not see, and sets errors in nested elements.
 pub(super) fn edit(
     pending: &mut PendingAccess,
     session: &mut AccessSession,
@@ -20,34 +21,43 @@ pub(super) fn edit(
     definition: &'static StructDefinition,
     row: &mut MessageRow<'_>,
 ) {
+    // By API key.
     match pending.access.key {
+        // Metadata
         3 => metadata(pending, session, version, definition, row),
+        // OffsetFetch
         9 if version < 8 => offsets(pending, session, names, definition, row),
+        // OffsetFetch, DescribeShareGroupOffsets
         9 | 90 => retain(definition, row, "Groups", |inner, group| {
             offsets(pending, session, names, inner, group);
             add_topics(pending, inner, group);
             true
         }),
+        // CreateTopics
         19 => created_topics(session, definition, row),
+        // DescribeDelegationToken
         41 => tokens(session, definition, row),
+        // DescribeTransactions
         65 => retain(definition, row, "TransactionStates", |inner, state| {
             retain(inner, state, "Topics", |topic, row| {
-                describes(session, row.get(topic, "Topic"))
+                may_describe(session, row.get(topic, "Topic"))
             });
             true
         }),
+        // ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe
         69 | 77 | 89 => retain(definition, row, "Groups", |inner, group| {
             hide_group(session, inner, group);
             true
         }),
+        // DescribeTopicPartitions
         75 => retain(definition, row, "Topics", |inner, topic| {
-            !pending.is_about_all || describes(session, topic.get(inner, "Name"))
+            !pending.is_about_all || may_describe(session, topic.get(inner, "Name"))
         }),
         _ => {}
     }
 }
 
-fn describes(session: &mut AccessSession, name: &Value<'_>) -> bool {
+fn may_describe(session: &mut AccessSession, name: &Value<'_>) -> bool {
     let name = name.as_text();
     name.is_some_and(|name| session.allows(AclOperation::Describe, ResourceType::Topic, name))
 }
@@ -65,7 +75,7 @@ fn metadata(
     retain(definition, row, "Topics", |inner, topic| {
         let name = topic.get(inner, "Name").as_text().map(str::to_owned);
         let Some(name) = name else {
-            // Not known to the broker either.
+            // The broker does not know the topic id either.
             return !replaces_all;
         };
         let is_wanted = only
@@ -74,7 +84,7 @@ fn metadata(
         if replaces_all || !is_wanted {
             return false;
         }
-        if !describes(session, topic.get(inner, "Name")) {
+        if !may_describe(session, topic.get(inner, "Name")) {
             let id = topic.get(inner, "TopicId").clone();
             if !pending.is_by_id {
                 return false;
@@ -112,7 +122,8 @@ fn metadata(
 
 const UNKNOWN_TOPIC: i64 = 3;
 
-/// Removes topics from the offsets of a request for all topics.
+/// Removes topics that the client may not describe, if the request was for the offsets of all
+/// topics.
 fn offsets(
     pending: &PendingAccess,
     session: &mut AccessSession,
@@ -129,9 +140,9 @@ fn offsets(
         match (&name, &other, topic.get(inner, "TopicId")) {
             (Value::Absent, Value::Absent, id) => names
                 .name(id.as_uuid())
-                .is_some_and(|name| describes(session, &text(&name))),
-            (Value::Absent, other, _) => describes(session, other),
-            (name, ..) => describes(session, name),
+                .is_some_and(|name| may_describe(session, &text(&name))),
+            (Value::Absent, other, _) => may_describe(session, other),
+            (name, ..) => may_describe(session, name),
         }
     });
 }
@@ -155,7 +166,7 @@ fn add_topics(
     }
 }
 
-/// Hides the configuration of new topics.
+/// Hides the configuration of new topics that the client may not describe.
 fn created_topics(
     session: &mut AccessSession,
     definition: &'static StructDefinition,
@@ -179,7 +190,7 @@ fn created_topics(
     });
 }
 
-/// Removes delegation tokens of others.
+/// Removes delegation tokens that the client neither owns nor may describe.
 fn tokens(
     session: &mut AccessSession,
     definition: &'static StructDefinition,

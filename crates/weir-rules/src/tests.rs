@@ -36,7 +36,7 @@ fn check(
     session: &mut AccessSession,
     (key, version): (i16, i16),
     fill: impl FnOnce(&mut MessageRow<'static>, &'static message::StructDefinition),
-) -> Verdict {
+) -> RequestDecision {
     let api = message::api(key).expect("known");
     let mut row = MessageRow::new(&api.request, version);
     fill(&mut row, &api.request);
@@ -64,7 +64,7 @@ fn fetched(name: &'static str) -> Value<'static> {
     Value::Rows(Some(vec![topic]))
 }
 
-fn fetch(session: &mut AccessSession, epoch: i64, id: i64, topic: &'static str) -> Verdict {
+fn fetch(session: &mut AccessSession, epoch: i64, id: i64, topic: &'static str) -> RequestDecision {
     check(session, (1, 12), |row, fields| {
         row.set(fields, "ReplicaId", Value::Int(-1));
         row.set(fields, "SessionEpoch", Value::Int(epoch));
@@ -73,9 +73,9 @@ fn fetch(session: &mut AccessSession, epoch: i64, id: i64, topic: &'static str) 
     })
 }
 
-fn error_of(verdict: &Verdict, key: i16, version: i16) -> i16 {
+fn error_of(verdict: &RequestDecision, key: i16, version: i16) -> i16 {
     let api = message::api(key).expect("known");
-    let Verdict::Respond(body) = verdict else {
+    let RequestDecision::Respond(body) = verdict else {
         panic!("no response: {verdict:?}");
     };
     let flexible = api.is_flexible(version);
@@ -88,14 +88,14 @@ fn fetch_session_is_used_only_where_it_was_opened() {
     let mut session = session(RULES);
     let unknown = fetch(&mut session, 1, 7, "open-1");
     assert_eq!(error_of(&unknown, 1, 12), FETCH_SESSION_NOT_FOUND);
-    let Verdict::Forward(Some(pending)) = fetch(&mut session, 0, 0, "open-1") else {
+    let RequestDecision::Forward(Some(pending)) = fetch(&mut session, 0, 0, "open-1") else {
         panic!("a full fetch is forwarded");
     };
     assert!(pending.only_opens_session());
     session.note_fetch_session(7);
     assert!(matches!(
         fetch(&mut session, 1, 7, "open-2"),
-        Verdict::Forward(None)
+        RequestDecision::Forward(None)
     ));
     let other = fetch(&mut session, 2, 8, "open-2");
     assert_eq!(error_of(&other, 1, 12), FETCH_SESSION_NOT_FOUND);
@@ -119,8 +119,8 @@ fn share_session_is_used_only_where_it_was_opened() {
         })
     };
     assert_eq!(error_of(&share(1), 78, 1), SHARE_SESSION_NOT_FOUND);
-    assert!(matches!(share(0), Verdict::Forward(None)));
-    assert!(matches!(share(1), Verdict::Forward(None)));
+    assert!(matches!(share(0), RequestDecision::Forward(None)));
+    assert!(matches!(share(1), RequestDecision::Forward(None)));
 }
 
 #[test]
@@ -135,9 +135,12 @@ fn denied_request_without_response_closes_the_connection() {
             row.set(fields, "TopicData", Value::Rows(Some(vec![data])));
         })
     };
-    assert!(matches!(produce("open-1", 0), Verdict::Forward(None)));
-    assert!(matches!(produce("secret", 0), Verdict::Close));
-    assert!(matches!(produce("secret", 1), Verdict::Respond(_)));
+    assert!(matches!(
+        produce("open-1", 0),
+        RequestDecision::Forward(None)
+    ));
+    assert!(matches!(produce("secret", 0), RequestDecision::Close));
+    assert!(matches!(produce("secret", 1), RequestDecision::Respond(_)));
 }
 
 /// Returns the names of topics whose ids are their lengths.
@@ -213,7 +216,7 @@ fn start_of_a_produce_request_decides_as_the_whole() {
                     let whole = access
                         .check((0, version), &[], &body, true)
                         .expect("decodes");
-                    let is_forwarded = matches!(whole, Some(Verdict::Forward(None)));
+                    let is_forwarded = matches!(whole, Some(RequestDecision::Forward(None)));
                     let what = format!("{rules}: version {version}, {transaction:?}, {topics:?}");
                     assert!(!start || is_forwarded, "{what}");
                     // Only a request with several topics, or none, is needed as a whole.
@@ -232,11 +235,11 @@ fn dry_run_only_counts() {
     let mut session = session(&format!("mode = \"dry-run\"\n{RULES}"));
     assert!(matches!(
         fetch(&mut session, 0, 0, "secret"),
-        Verdict::Forward(None)
+        RequestDecision::Forward(None)
     ));
     assert!(matches!(
         fetch(&mut session, 0, 0, "open-1"),
-        Verdict::Forward(None)
+        RequestDecision::Forward(None)
     ));
     let counts: Vec<_> = session.rules.counts.rows().collect();
     assert_eq!(counts, [(1, [1, 1])]);
@@ -253,7 +256,7 @@ fn unknown_topic_ids_are_looked_up_and_then_denied() {
         row.set(fields, "TopicData", Value::Rows(Some(vec![data])));
     };
     let asked = check(&mut session, (0, 13), fill);
-    assert!(matches!(asked, Verdict::LookUp(ids) if ids == [5]));
+    assert!(matches!(asked, RequestDecision::LookUp(ids) if ids == [5]));
     let api = message::api(0).expect("Produce");
     let mut row = MessageRow::new(&api.request, 13);
     fill(&mut row, &api.request);
@@ -262,7 +265,7 @@ fn unknown_topic_ids_are_looked_up_and_then_denied() {
     let names = &TopicNames::default();
     let session = &mut session;
     let verdict = Access { session, names }.check((0, 13), &[], &body, true);
-    assert!(matches!(verdict, Ok(Some(Verdict::Respond(_)))));
+    assert!(matches!(verdict, Ok(Some(RequestDecision::Respond(_)))));
 }
 
 #[test]
@@ -275,7 +278,12 @@ fn undecodable_requests_are_not_forwarded() {
         for version in 0..20 {
             let cut = access.check((key, version), &[], &[0xff; 3], false);
             let open = [39, 40, 60, 16].contains(&key);
-            let is_forwarded = matches!(cut, Ok(Some(Verdict::Forward(_) | Verdict::Edited(..))));
+            let is_forwarded = matches!(
+                cut,
+                Ok(Some(
+                    RequestDecision::Forward(_) | RequestDecision::Edited(..)
+                ))
+            );
             assert!(!is_forwarded || open, "{key} {version}: {cut:?}");
         }
         assert!(

@@ -1,4 +1,4 @@
-//! A latency histogram of under 200 bytes, for one of tens of thousands of clients.
+//! A latency histogram of about 200 bytes, so that each of tens of thousands of clients has one.
 
 /// Values below 2^4 us share the first bucket.
 const FIRST_OCTAVE: u32 = 4;

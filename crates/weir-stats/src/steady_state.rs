@@ -9,20 +9,20 @@ use crate::trend;
 /// Returns the number of initial values to exclude so that the others are in steady state. Returns
 /// `None` if they are not, or if there are fewer than [`VALUES_MIN`] values.
 pub fn warm_up_len(values: &[f64]) -> Option<usize> {
-    let logs: Vec<f64> = values.iter().map(|value| settle_scale(*value)).collect();
+    let logs: Vec<f64> = values.iter().map(|value| log_scale(*value)).collect();
     if logs.len() < VALUES_MIN || logs.iter().any(|value| !value.is_finite()) {
         return None;
     }
     // Beyond one half, the remaining values are too often similar by chance.
     let last = logs.len() / 2;
     let best = (0..=last)
-        .map(|skipped| (skipped, standard_error(&logs[skipped..])))
+        .map(|skipped| (skipped, squared_standard_error(&logs[skipped..])))
         .min_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)))?;
     (best.0 < last).then_some(best.0)
 }
 
 /// Returns the positions of values far above the others: more than twice their median, and more
-/// than five median distances above it.
+/// than five median absolute deviations above it.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     let Some((middle, spread)) = trend::median_and_spread(values) else {
         return Vec::new();
@@ -33,14 +33,14 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
     found.map(|(index, _)| index).collect()
 }
 
-/// Converts a response time to a logarithmic scale: a value ten times too long counts like one ten
-/// times too short.
-fn settle_scale(value: f64) -> f64 {
+/// Converts a response time to a logarithmic scale, on which a value ten times too large has the
+/// same weight as one ten times too small.
+fn log_scale(value: f64) -> f64 {
     value.max(f64::MIN_POSITIVE).ln()
 }
 
 /// Returns the squared standard error of the mean, which MSER minimizes.
-fn standard_error(values: &[f64]) -> f64 {
+fn squared_standard_error(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -49,7 +49,8 @@ fn standard_error(values: &[f64]) -> f64 {
 
 /// Minimum number of values for a result.
 pub const VALUES_MIN: usize = 5;
-/// Median distances from the median beyond which a value is an outlier. Hardly any are by chance.
+/// Number of median absolute deviations above the median from which a value is an outlier. Random
+/// values are rarely that far away.
 const OUTLIER_SPREADS: f64 = 5.0;
 
 #[cfg(test)]

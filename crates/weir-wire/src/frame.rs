@@ -1,6 +1,6 @@
 //! Splits a byte stream into size-prefixed frames.
 //!
-//! Complete frames are lent from the caller's read buffer, which all connections of a thread may
+//! Complete frames borrow from the caller's read buffer, which all connections of a thread may
 //! share. Only the start of an incomplete frame is stored here.
 
 use super::WireError;
@@ -10,7 +10,8 @@ pub const SIZE_BYTES: usize = 4;
 /// Number of arrived bytes from which a frame takes the spare buffer, so that a peer cannot occupy
 /// it with a prefix alone.
 const SPARE_FROM_BYTES: usize = 64 << 10;
-/// Maximum capacity of the spare buffer: a response with the usual 1 MiB of some partitions.
+/// Maximum capacity of the spare buffer: a fetch response of several partitions with the default
+/// limit of 1 MiB each.
 const SPARE_BYTES_MAX: usize = 8 << 20;
 
 /// Splits the bytes of one connection into frames.
@@ -43,8 +44,12 @@ impl KafkaFrameReader {
         self.feed_with(&mut Vec::new(), arrived, sink)
     }
 
-    /// As [`feed`](Self::feed). A large frame is stored in `spare`, the buffer of an earlier one,
-    /// which saves growing and copying. Connections of a thread share it.
+    /// Does the same as [`feed`](Self::feed), but stores a large incomplete frame in `spare`, the
+    /// buffer of an earlier one. This saves growing and copying a new buffer. All connections of a
+    /// thread may share `spare`.
+    ///
+    /// # Errors
+    /// As [`feed`](Self::feed).
     pub fn feed_with<E: From<WireError>>(
         &mut self,
         spare: &mut Vec<u8>,

@@ -22,7 +22,7 @@ pub(crate) enum Exit {
     /// Unreachable target, or a protocol violation by the target.
     Unreachable,
     /// Failure of the benchmarking tool; the measurement is not valid.
-    Instrument,
+    Tool,
     /// Ended by Ctrl-C or SIGTERM before the work was done.
     Interrupted,
 }
@@ -34,7 +34,7 @@ impl From<Exit> for ExitCode {
             Exit::Threshold => 1,
             Exit::Usage => 2,
             Exit::Unreachable => 3,
-            Exit::Instrument => 4,
+            Exit::Tool => 4,
             Exit::Interrupted => 130,
         })
     }
@@ -45,7 +45,7 @@ impl From<ErrorClass> for Exit {
         match class {
             ErrorClass::Usage => Self::Usage,
             ErrorClass::Target => Self::Unreachable,
-            ErrorClass::Instrument => Self::Instrument,
+            ErrorClass::Tool => Self::Tool,
         }
     }
 }
@@ -55,7 +55,7 @@ impl Exit {
     pub(crate) fn of_server(is_config_error: bool) -> Self {
         match is_config_error {
             true => Self::Usage,
-            false => Self::Instrument,
+            false => Self::Tool,
         }
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn after_shutdown(stuck: &[String]) -> Exit {
         return Exit::Success;
     }
     tracing::error!(threads = stuck.join(", "), "threads did not stop in time");
-    Exit::Instrument
+    Exit::Tool
 }
 
 #[derive(Debug)]
@@ -122,7 +122,7 @@ failures! {
     AgentError: |error| error.class().into();
     MachineAgentError: |error| match error {
         MachineAgentError::Unreachable(..) => Exit::Unreachable,
-        MachineAgentError::Program(_) | MachineAgentError::Lost(..) => Exit::Instrument,
+        MachineAgentError::Program(_) | MachineAgentError::Lost(..) => Exit::Tool,
         MachineAgentError::Token
         | MachineAgentError::OtherToken(_)
         | MachineAgentError::Rejected(_) => Exit::Usage,

@@ -37,6 +37,12 @@ const SHARED: Roles<'_> = &[
     ("load-2", "\"clients\""),
 ];
 
+/// The server runs on a machine of its own, all timestamps are those of another.
+const SERVER: Roles<'_> = &[
+    ("load-1", "\"producers\", \"clients\""),
+    ("server", "\"gateway\""),
+];
+
 impl TestRun {
     fn start(broker: &TestBroker, name: &str, machines: Roles<'_>, hold: &str) -> Self {
         let out = broker.scratch.path().join(name);
@@ -128,7 +134,11 @@ fn bench(broker: &TestBroker, out: &Path, machines: Roles<'_>, listen: &str) -> 
     let levels = CLIENTS.to_string();
     command.args(["--bootstrap", &broker.bootstrap, "--levels", &levels]);
     command.args(["--rate", "100", "--repetitions", "1", "--warm-up", "1s"]);
-    command.args(["--architectures", "floor,standalone", "--drain", "20s"]);
+    let architectures = match machines == SERVER {
+        true => "floor,gateway",
+        false => "floor,standalone",
+    };
+    command.args(["--architectures", architectures, "--drain", "20s"]);
     command
 }
 
@@ -144,6 +154,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 fn roles_run_on_agents() {
     let broker = TestBroker::start();
     two_agents_count_like_one(&broker);
+    gateway_runs_on_agent(&broker);
     lost_agent_makes_run_invalid(&broker, "lost", TWO);
     lost_agent_makes_run_invalid(&broker, "lost-share", SHARED);
     killed_coordinator_ends_agents(&broker);
@@ -154,7 +165,7 @@ fn roles_run_on_agents() {
 fn delivered(broker: &TestBroker, name: &str, machines: Roles<'_>) -> Vec<u64> {
     let mut test = TestRun::start(broker, name, machines, "3s");
     let (_, run) = test.finish();
-    assert_eq!(run["clock"]["mode"], "offset_estimate", "{run}");
+    assert_clock(&run, machines);
     let host = |role: &str| {
         let mut placement = run["placement"].as_array().unwrap().iter();
         placement.find(|it| it["role"] == role).unwrap()["host"].clone()
@@ -165,7 +176,11 @@ fn delivered(broker: &TestBroker, name: &str, machines: Roles<'_>) -> Vec<u64> {
     };
     assert_eq!(host("produce"), on("producers"));
     assert_eq!(host("clients"), on("clients"));
-    assert_eq!(host("floor"), "this machine");
+    let server = match machines == SERVER {
+        true => "server",
+        false => "this machine",
+    };
+    assert_eq!(host("floor"), server);
     let cells = run["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 2);
     for cell in cells {
@@ -183,11 +198,11 @@ fn delivered(broker: &TestBroker, name: &str, machines: Roles<'_>) -> Vec<u64> {
         for figure in ["lost", "duplicated", "reordered"] {
             assert_eq!(cell["delivery"][figure], 0, "{figure}: {cell}");
         }
-        let receiving = match cell["architecture"].as_str().unwrap() {
-            "floor" => "clients",
-            _ => "consume",
+        let (server, receiving) = match cell["architecture"].as_str().unwrap() {
+            "standalone" => (None, "consume"),
+            server => (Some(server), "clients"),
         };
-        for role in ["produce", receiving] {
+        for role in ["produce", receiving].into_iter().chain(server) {
             let mut roles = cell["roles"].as_array().unwrap().iter();
             let usage = roles.find(|it| it["role"] == role);
             let usage = usage.unwrap_or_else(|| panic!("no usage of {role}: {cell}"));
@@ -205,6 +220,28 @@ fn delivered(broker: &TestBroker, name: &str, machines: Roles<'_>) -> Vec<u64> {
         .iter()
         .map(|cell| cell["delivery"]["delivered"].as_u64());
     delivered.map(Option::unwrap).collect()
+}
+
+/// Ensures that a cell with timestamps of several clocks states their bound, and that one with all
+/// timestamps of one machine (the echo layout) has none.
+fn assert_clock(run: &Value, machines: Roles<'_>) {
+    let timed = |roles: &str| roles.contains("clients") || roles.contains("producers");
+    let is_echo = machines.iter().filter(|it| timed(it.1)).count() == 1;
+    let mut is_bound = false;
+    for cell in run["cells"].as_array().unwrap() {
+        let notes = cell["notes"].as_array().into_iter().flatten();
+        let bounds = notes.filter(|note| note.as_str().unwrap().contains("(clocks)"));
+        // The SDK client runs on this machine.
+        let is_stated = !is_echo || !cell["probe"].is_null();
+        assert_eq!(bounds.count(), usize::from(is_stated), "{cell}");
+        is_bound |= is_stated;
+    }
+    let mode = if is_bound {
+        "offset_estimate"
+    } else {
+        "same_host"
+    };
+    assert_eq!(run["clock"]["mode"], mode, "{run}");
 }
 
 /// Ensures that the machines with clients ran equal shares, which add up to the whole.
@@ -242,6 +279,11 @@ fn two_agents_count_like_one(broker: &TestBroker) {
     assert_eq!(two, one);
     // The keys of all clients are the same as with one process.
     assert_eq!(delivered(broker, "shared", SHARED), one);
+}
+
+fn gateway_runs_on_agent(broker: &TestBroker) {
+    let counts = delivered(broker, "server", SERVER);
+    assert!(counts[0] > 0 && counts[0] == counts[1], "{counts:?}");
 }
 
 /// Ends the agent `load-2` while its clients run.

@@ -13,4 +13,4 @@ pub use cache::ItemCache;
 pub use limits::{AdapterLimits, RequestedLimits};
 pub use refusal::{ClientRefusal, SubscriptionRefusal, message_refusal};
 pub use session::{ClientInfo, SessionDecision, UserDecision, session_decision, user_decision};
-pub use subscription::{SubscriptionFlow, SubscriptionProgress, WantedSubscription};
+pub use subscription::{RequestedSubscription, SubscriptionFlow, SubscriptionProgress};

@@ -8,9 +8,9 @@ use super::refusal::SubscriptionRefusal;
 use crate::config::Unavailable;
 use crate::outcome::{AdapterFailure, AdapterOutcome};
 
-/// A subscription that a client wants.
+/// A subscription that a client has requested.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WantedSubscription {
+pub struct RequestedSubscription {
     /// `LS_user` of the session.
     pub user: Option<String>,
     /// Session ID.
@@ -23,18 +23,18 @@ pub struct WantedSubscription {
     pub schema: String,
     /// Data adapter.
     pub data_adapter: Option<String>,
-    /// The adapter wants to know of subscriptions of this user.
+    /// `true` if the adapter requests notifications about this user's subscriptions (tables).
     pub wants_tables: bool,
     /// Limits before the adapter's.
     pub limits: RequestedLimits,
-    /// Answer while the adapter does not decide.
+    /// Response to the client if the adapter is unavailable.
     pub unavailable: Unavailable,
 }
 
 /// Next step of a decision.
 #[derive(Debug, PartialEq)]
 pub enum SubscriptionProgress {
-    /// Other replies are missing.
+    /// Wait for the replies to other requests.
     Wait,
     /// Send these requests.
     Send(Vec<AdapterRequest>),
@@ -70,17 +70,17 @@ enum SubscriptionStep {
 /// A subscription that the adapter decides about.
 #[derive(Debug)]
 pub struct SubscriptionFlow {
-    wanted: WantedSubscription,
+    wanted: RequestedSubscription,
     /// Canonical names.
     items: Vec<String>,
-    /// Items that the two requests for limits name.
+    /// Items whose limits are not cached, as requested with `GIT` and `GUI`.
     missing: [Vec<String>; 2],
     step: SubscriptionStep,
 }
 
 impl SubscriptionFlow {
     /// Creates the decision with its first requests: `GIS` and `GSC`.
-    pub fn begin(wanted: WantedSubscription) -> (Self, [AdapterRequest; 2]) {
+    pub fn begin(wanted: RequestedSubscription) -> (Self, [AdapterRequest; 2]) {
         let requests = [
             AdapterRequest::GetItems {
                 user: wanted.user.clone(),
@@ -205,7 +205,7 @@ impl SubscriptionFlow {
         }
     }
 
-    /// Applies the limits of all items, then asks for acceptance if the adapter wants that.
+    /// Applies the limits of all items, then requests acceptance if the adapter is to be notified.
     fn limit(&mut self, cache: &ItemCache, now_ms: u64) -> SubscriptionProgress {
         let user = &self.wanted.user;
         let data = self.items.iter().map(|item| {
@@ -213,7 +213,7 @@ impl SubscriptionFlow {
             cache.item(item).zip(user_data)
         });
         let Some(data) = data.collect::<Option<Vec<_>>>() else {
-            // The cache has become full or old meanwhile.
+            // Entries were evicted or have expired meanwhile.
             return self.admit(self.items.clone(), cache, now_ms);
         };
         match self.wanted.limits.restrict(&data) {

@@ -49,8 +49,8 @@ fn user_data(buffer_size: i32, frequency_max: f64, letters: &str) -> UserItemDat
     }
 }
 
-fn wanted(wants_tables: bool) -> WantedSubscription {
-    WantedSubscription {
+fn wanted(wants_tables: bool) -> RequestedSubscription {
+    RequestedSubscription {
         user: Some("anna".to_owned()),
         session: "S1".to_owned(),
         window: 3,
@@ -97,7 +97,7 @@ fn rejected(progress: SubscriptionProgress) -> ClientRefusal {
 }
 
 /// Brings a decision to the step after its names.
-fn named(wanted: WantedSubscription, cache: &mut ItemCache) -> SubscriptionFlow {
+fn named(wanted: RequestedSubscription, cache: &mut ItemCache) -> SubscriptionFlow {
     let (mut flow, requests) = SubscriptionFlow::begin(wanted);
     let methods = requests.map(|request| request.method().unwrap().name());
     assert_eq!(methods, ["GIS", "GSC"]);
@@ -294,7 +294,7 @@ fn other_users_have_their_own_limits() {
     give_items(&mut flow, &mut cache, vec![item_data(0, "M")]);
     give_user_items(&mut flow, &mut cache, vec![user_data(0, 0.0, "M")]);
     let user = Some("bob".to_owned());
-    let bob = WantedSubscription {
+    let bob = RequestedSubscription {
         user,
         ..wanted(false)
     };
@@ -387,7 +387,7 @@ fn failures_of_subscriptions_have_codes() {
     }
     for failure in TRANSIENT {
         let unavailable = Unavailable::EndSession;
-        let wanted = WantedSubscription {
+        let wanted = RequestedSubscription {
             unavailable,
             ..wanted(true)
         };

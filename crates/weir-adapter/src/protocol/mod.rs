@@ -177,8 +177,13 @@ impl<T> AdapterProtocol<T> {
     }
 
     /// Answers a notification. Answers to an earlier connection are ignored.
-    pub fn answer(&mut self, ticket: NotificationTicket, result: &NotificationResult, now_ms: u64) {
-        self.notices.answer(ticket, result, &mut self.output);
+    pub fn respond(
+        &mut self,
+        ticket: NotificationTicket,
+        result: &NotificationResult,
+        now_ms: u64,
+    ) {
+        self.notices.respond(ticket, result, &mut self.output);
         self.process_lines(now_ms);
     }
 

@@ -111,7 +111,7 @@ impl Notices {
     }
 
     /// Appends the answer, unless the notification belongs to an earlier connection.
-    pub(super) fn answer(
+    pub(super) fn respond(
         &mut self,
         ticket: NotificationTicket,
         result: &NotificationResult,

@@ -204,9 +204,9 @@ fn vectors_of_notifications_are_answered() {
         NotificationResult::Unsubscribed(true),
     ];
     for ((ticket, _), result) in notices.iter().zip(&results) {
-        pair.protocol.answer(*ticket, result, pair.now_ms);
+        pair.protocol.respond(*ticket, result, pair.now_ms);
         // A second answer is ignored.
-        pair.protocol.answer(*ticket, result, pair.now_ms);
+        pair.protocol.respond(*ticket, result, pair.now_ms);
     }
     pair.collect();
     assert_eq!(
@@ -217,7 +217,8 @@ fn vectors_of_notifications_are_answered() {
     assert_eq!(pair.take(), ["0|CLOSE|S|reason|S|the%20adapter%20failed"]);
     assert!(pair.closes == 1 && !pair.metrics.is_connected());
     pair.connect();
-    pair.protocol.answer(notices[0].0, &results[0], pair.now_ms);
+    pair.protocol
+        .respond(notices[0].0, &results[0], pair.now_ms);
     pair.collect();
     assert!(pair.take().is_empty(), "an answer to an earlier connection");
 }
@@ -617,7 +618,7 @@ fn flood_of_notifications_is_not_read() {
     let mut answered = 0;
     while let Some((ticket, _)) = pair.notices.pop() {
         let unknown = NotificationResult::Failed("unknown session".to_owned());
-        pair.protocol.answer(ticket, &unknown, pair.now_ms);
+        pair.protocol.respond(ticket, &unknown, pair.now_ms);
         pair.collect();
         answered += 1;
         assert!(pair.notices.len() <= 1_000);

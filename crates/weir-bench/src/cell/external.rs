@@ -78,7 +78,7 @@ impl RunningCell<'_> {
         let address = address.ok_or_else(no_address)?;
         let accepts = |address: SocketAddr| TcpStream::connect(address).is_ok();
         let what = "the gateway to accept connections";
-        self.wait(what, READY_TIMEOUT, observer, || accepts(address))?;
+        self.wait(what, READY_TIMEOUT, observer, |_| accepts(address))?;
         Ok(pid)
     }
 }

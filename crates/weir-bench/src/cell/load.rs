@@ -168,9 +168,9 @@ impl RunningCell<'_> {
 
     /// Reads the gateway's counters, and writes the complete response to `file` if given.
     fn scrape_gateway(&mut self, file: Option<&str>) {
-        let Some(gateway) = self.gateway else { return };
+        let Some(gateway) = &self.gateway else { return };
         let unix_ns = self.processes.now_unix_ns();
-        let written = gateway::metrics(gateway.admin).and_then(|metrics| {
+        let written = gateway.metrics().and_then(|metrics| {
             let progress = &mut self.processes.collected.progress;
             let reports = progress.entry(ProcessRole::Gateway).or_default();
             reports.push(WorkerProgress {

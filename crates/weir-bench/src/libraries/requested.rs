@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use weir_drivers::{BUILT_IN, DriverError, DriverProgram, KNOWN, known};
+use weir_drivers::{BUILT_IN, BUNDLED_DRIVERS, DriverError, DriverProgram, known};
 
 use super::plan::LibrariesPlan;
 use crate::{BenchError, Observer};
@@ -69,7 +69,7 @@ pub(super) fn requested_drivers(plan: &LibrariesPlan) -> Result<Vec<PlannedDrive
     };
     for name in &plan.libraries {
         if name == "all" {
-            let tested = KNOWN.iter().filter(|known| known.is_tested);
+            let tested = BUNDLED_DRIVERS.iter().filter(|known| known.is_tested);
             let first = all.len();
             all.extend(tested.map(|known| library(known.name)));
             all.insert(first + 1, library(BUILT_IN));
@@ -116,7 +116,7 @@ fn is_library(name: &str) -> bool {
 }
 
 fn library_names() -> String {
-    let names = KNOWN.iter().map(|known| known.name);
+    let names = BUNDLED_DRIVERS.iter().map(|known| known.name);
     [BUILT_IN]
         .into_iter()
         .chain(names)

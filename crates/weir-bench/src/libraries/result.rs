@@ -205,7 +205,7 @@ pub(super) fn conclude(run: &mut Run, ended: &RunResult) {
     let reason = match ended {
         Ok(()) => None,
         Err(RunEnd::Interrupted) => Some("interrupted".to_owned()),
-        Err(RunEnd::Instrument(reason)) => Some(reason.clone()),
+        Err(RunEnd::Tool(reason)) => Some(reason.clone()),
         Err(RunEnd::Files(error)) => Some(error.to_string()),
     };
     if let Some(reason) = &reason {
@@ -411,7 +411,7 @@ mod tests {
         let failed = concluded(
             one_cell(),
             &[("a", 1.0)],
-            Err(RunEnd::Instrument("broker down".to_owned())),
+            Err(RunEnd::Tool("broker down".to_owned())),
         );
         assert_eq!(failed.outcome, RunOutcome::Invalid);
         assert!(failed.warnings.last().unwrap().contains("broker down"));

@@ -16,7 +16,7 @@ pub(super) enum CommandFailure {
 pub(super) enum RunEnd {
     Interrupted,
     /// The broker does not respond, or a process of the benchmarking tool failed.
-    Instrument(String),
+    Tool(String),
     Files(BenchError),
 }
 
@@ -44,7 +44,7 @@ impl CommandFailure {
 impl RunEnd {
     /// Returns the end because of a process that the run depends on.
     pub(super) fn instrument(error: impl ToString) -> Self {
-        Self::Instrument(error.to_string())
+        Self::Tool(error.to_string())
     }
 
     /// Returns the error of a run that ends before its first cell.
@@ -53,7 +53,7 @@ impl RunEnd {
             Self::Interrupted => {
                 BenchError::Libraries("interrupted before the first cell".to_owned())
             }
-            Self::Instrument(reason) => BenchError::Libraries(reason),
+            Self::Tool(reason) => BenchError::Libraries(reason),
             Self::Files(error) => error,
         }
     }

@@ -174,7 +174,7 @@ impl<'a> Runner<'a> {
                 // Earlier results of the cell remain.
                 return match left.len() == all.len() {
                     true => Ok(Some(reason)),
-                    false => Err(RunEnd::Instrument(reason)),
+                    false => Err(RunEnd::Tool(reason)),
                 };
             }
             if now.len() < all.len() {
@@ -329,7 +329,7 @@ impl<'a> Runner<'a> {
             None => self.broker.admin.broker_ids().is_err(),
         };
         match is_down {
-            true => Err(RunEnd::Instrument("the broker does not respond".to_owned())),
+            true => Err(RunEnd::Tool("the broker does not respond".to_owned())),
             false => Ok(()),
         }
     }

@@ -102,9 +102,7 @@ impl Runner<'_> {
         let (end, expected) = (end.map_err(RunEnd::instrument)?, spec.cell.records);
         let text =
             format!("topic \"{topic}\" has {end} records after filling, expected {expected}");
-        (end == expected)
-            .then_some(())
-            .ok_or(RunEnd::Instrument(text))
+        (end == expected).then_some(()).ok_or(RunEnd::Tool(text))
     }
 
     /// Reads a topic back, compares every value and returns the number of wrong records.
@@ -179,7 +177,7 @@ impl Runner<'_> {
         let each = spec.disk_bytes();
         if self.disk.capacity(each, 1, self.run_dir.stop).topics == 0 {
             let mb = each as f64 / 1e6;
-            return Err(RunEnd::Instrument(format!(
+            return Err(RunEnd::Tool(format!(
                 "no disk space for {mb:.0} MB of warm-up: raise --disk-cap or reduce \
                  warm_up.records"
             )));
@@ -196,7 +194,7 @@ fn check_written(topic: &str, produced: &Produced) -> RunResult {
     let (failed, errors) = (produced.delivered.failed, &produced.delivered.errors);
     match failed {
         0 => Ok(()),
-        _ => Err(RunEnd::Instrument(format!(
+        _ => Err(RunEnd::Tool(format!(
             "writing {failed} records to topic \"{topic}\" failed: {}",
             errors.first().map_or("no reason given", String::as_str)
         ))),

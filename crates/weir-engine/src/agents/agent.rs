@@ -1,7 +1,7 @@
-//! Agent's end: `weir agent --machine`, which runs sessions for a coordinator until the run ends.
+//! Agent: `weir agent --machine`, which runs sessions for a coordinator until the run ends.
 //!
-//! Each session is a process `weir agent --stdio`, the same as over ssh. Its input closes with this
-//! process, however that ends, and then the session ends its role.
+//! Each session is a process `weir agent --stdio`, the same as over ssh. If this process ends, even
+//! by a signal, the input of each session closes, and the session ends its role.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write as _};
@@ -36,11 +36,11 @@ pub struct MachineAgentOptions {
 /// Error of an agent.
 #[derive(Debug, Error)]
 pub enum MachineAgentError {
-    /// The own program cannot be read.
-    #[error("cannot read the own program: {0}")]
+    /// The executable of this program cannot be read.
+    #[error("cannot read the executable of this program: {0}")]
     Program(io::Error),
     /// The token is too short to be a secret.
-    #[error("the token has less than {TOKEN_BYTES_MIN} characters: use that of the coordinator")]
+    #[error("the token has fewer than {TOKEN_BYTES_MIN} characters: use that of the coordinator")]
     Token,
     /// There is no coordinator at the address.
     #[error("coordinator at {0}: {1}; check the address and that the run has started")]
@@ -107,14 +107,14 @@ fn join(
     }
 }
 
-/// Response of the coordinator to an agent.
+/// Response of the coordinator to the offer of an agent.
 enum OfferOutcome {
     Accepted(Box<Channel>),
     /// With the reason.
     Rejected(String),
 }
 
-/// Offers this machine once.
+/// Connects to the coordinator once and offers this machine.
 fn offer(
     options: &MachineAgentOptions,
     token: &RunToken,
@@ -124,12 +124,12 @@ fn offer(
     let deadline = Instant::now() + ACCEPT_TIMEOUT;
     let channel = Channel::connect(socket, token, deadline)?;
     channel.send_all(FrameKind::Hello, 0, &serde_json::to_vec(hello)?)?;
-    let answer = channel.receive_until(deadline)?;
-    let answer = answer.ok_or(io::ErrorKind::UnexpectedEof)?;
-    match answer.kind {
+    let response = channel.receive_until(deadline)?;
+    let response = response.ok_or(io::ErrorKind::UnexpectedEof)?;
+    match response.kind {
         FrameKind::Accepted => Ok(OfferOutcome::Accepted(Box::new(channel))),
         FrameKind::Rejected => {
-            let reason = String::from_utf8_lossy(&answer.data).into_owned();
+            let reason = String::from_utf8_lossy(&response.data).into_owned();
             Ok(OfferOutcome::Rejected(reason))
         }
         _ => Err(io::ErrorKind::InvalidInput.into()),
@@ -147,7 +147,7 @@ fn connect(coordinator: &str) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Heartbeats from an own thread until this is dropped.
+/// Thread that sends heartbeats until this is dropped.
 struct Heartbeats(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Heartbeats {
@@ -201,7 +201,7 @@ impl AgentSessions {
     }
 
     /// Serves the coordinator until the end of the run. Returns `None`, or the reason why the
-    /// connection ended before.
+    /// connection ended before that.
     fn serve(&mut self) -> Option<String> {
         loop {
             let frame = match self.channel.receive() {
@@ -267,7 +267,7 @@ impl AgentSessions {
             .spawn()
     }
 
-    /// Ends all sessions by closing their inputs, and kills those that are left after a while.
+    /// Ends all sessions by closing their inputs. Kills those that run after [`END_TIMEOUT`].
     fn end(&mut self) {
         self.inputs.clear();
         let deadline = Instant::now() + END_TIMEOUT;
@@ -328,7 +328,7 @@ fn forward(
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => return,
             };
-            // After the loss of the coordinator the output is read on, so that the process ends.
+            // If the coordinator was lost, output is still read, so that the process can end.
             let _ = channel.send_all(kind, number, &buffer[..count]);
         }
     })

@@ -44,7 +44,7 @@ pub struct AgentsOptions {
 pub enum AgentsError {
     /// The token is too short to be a secret.
     #[error(
-        "the token of the run has less than {min} characters: use for example that of \
+        "the token of the run has fewer than {min} characters: use for example that of \
          `openssl rand -hex 16`",
         min = agent::TOKEN_BYTES_MIN
     )]

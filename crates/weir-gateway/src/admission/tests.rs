@@ -4,7 +4,7 @@ fn address(number: u32) -> IpAddr {
     IpAddr::from(number.to_be_bytes())
 }
 
-fn guard(change: impl FnOnce(&mut GatewayLimits)) -> Admission {
+fn admission(change: impl FnOnce(&mut GatewayLimits)) -> Admission {
     let mut limits = GatewayLimits::default();
     change(&mut limits);
     Admission::new(&limits, Origins::default(), 10)
@@ -12,49 +12,49 @@ fn guard(change: impl FnOnce(&mut GatewayLimits)) -> Admission {
 
 #[test]
 fn nothing_is_counted_without_limits() {
-    let guard = guard(|_| {});
+    let admission = admission(|_| {});
     for number in 0..100 {
-        assert_eq!(guard.enter(address(number)), Ok(0));
-        assert_eq!(guard.begin_session(0, 0), Ok(()));
-        assert_eq!(guard.request(0, 0), Ok(()));
+        assert_eq!(admission.enter(address(number)), Ok(0));
+        assert_eq!(admission.begin_session(0, 0), Ok(()));
+        assert_eq!(admission.request(0, 0), Ok(()));
     }
-    assert!(guard.addresses.is_none());
+    assert!(admission.addresses.is_none());
 }
 
 #[test]
 fn connections_and_sessions_per_address_are_limited() {
-    let guard = guard(|limits| {
+    let admission = admission(|limits| {
         limits.per_address.connections = 2;
         limits.per_address.sessions = 1;
     });
-    let id = guard.enter(address(7)).unwrap();
-    assert_eq!(guard.enter(address(7)), Ok(id));
+    let id = admission.enter(address(7)).unwrap();
+    assert_eq!(admission.enter(address(7)), Ok(id));
     assert_eq!(
-        guard.enter(address(7)),
+        admission.enter(address(7)),
         Err(AdmissionLimit::AddressConnections)
     );
-    assert!(guard.enter(address(8)).is_ok());
-    assert_eq!(guard.begin_session(id, 0), Ok(()));
+    assert!(admission.enter(address(8)).is_ok());
+    assert_eq!(admission.begin_session(id, 0), Ok(()));
     assert_eq!(
-        guard.begin_session(id, 0),
+        admission.begin_session(id, 0),
         Err(AdmissionLimit::AddressSessions)
     );
-    guard.leave(id);
-    assert_eq!(guard.enter(address(7)), Ok(id));
-    guard.end_session(id);
-    assert_eq!(guard.begin_session(id, 0), Ok(()));
+    admission.leave(id);
+    assert_eq!(admission.enter(address(7)), Ok(id));
+    admission.end_session(id);
+    assert_eq!(admission.begin_session(id, 0), Ok(()));
     let hits = [
         AdmissionLimit::AddressConnections,
         AdmissionLimit::AddressSessions,
     ]
-    .map(|limit| guard.hits(limit));
+    .map(|limit| admission.hits(limit));
     assert_eq!(hits, [1, 1]);
 }
 
 #[test]
 fn ipv6_counts_by_prefix_and_mapped_as_ipv4() {
-    let guard = guard(|limits| limits.per_address.connections = 9);
-    let enter = |text: &str| guard.enter(text.parse().unwrap()).unwrap();
+    let admission = admission(|limits| limits.per_address.connections = 9);
+    let enter = |text: &str| admission.enter(text.parse().unwrap()).unwrap();
     assert_eq!(enter("2001:db8:1:2::1"), enter("2001:db8:1:2:ffff::9"));
     assert_ne!(enter("2001:db8:1:2::1"), enter("2001:db8:1:3::1"));
     assert_eq!(enter("::ffff:10.0.0.1"), enter("10.0.0.1"));
@@ -62,26 +62,29 @@ fn ipv6_counts_by_prefix_and_mapped_as_ipv4() {
 
 #[test]
 fn rates_are_limited_per_address_and_in_total() {
-    let guard = guard(|limits| {
+    let admission = admission(|limits| {
         limits.per_address.requests_per_second = 1.0;
         limits.requests_per_second = 10.0;
         limits.per_address.sessions_per_second = 1.0;
         limits.sessions_per_second = 6.0;
     });
-    let tickets = [1, 2, 3].map(|number| guard.enter(address(number)).unwrap());
-    let allowed = |id| (0..50).filter(|_| guard.request(id, 0).is_ok()).count();
+    let tickets = [1, 2, 3].map(|number| admission.enter(address(number)).unwrap());
+    let allowed = |id| (0..50).filter(|_| admission.request(id, 0).is_ok()).count();
     assert_eq!(tickets.map(allowed), [10, 10, 0]);
     let begun = |id| {
         (0..50)
-            .filter(|_| guard.begin_session(id, 0).is_ok())
+            .filter(|_| admission.begin_session(id, 0).is_ok())
             .count()
     };
     assert_eq!(tickets.map(begun), [10, 2, 0]);
-    assert_eq!(guard.hits(AdmissionLimit::RequestRate), 50 - 40);
-    assert_eq!(guard.hits(AdmissionLimit::AddressSessionRate), 40 + 40 + 40);
-    assert!(guard.request(tickets[2], 1_000).is_ok());
+    assert_eq!(admission.hits(AdmissionLimit::RequestRate), 50 - 40);
+    assert_eq!(
+        admission.hits(AdmissionLimit::AddressSessionRate),
+        40 + 40 + 40
+    );
+    assert!(admission.request(tickets[2], 1_000).is_ok());
     // A rejection by the total rate registers no session at the address.
-    let mut addresses = lock(guard.addresses.as_ref().unwrap());
+    let mut addresses = lock(admission.addresses.as_ref().unwrap());
     let limits = PerAddress {
         sessions: 3,
         ..PerAddress::default()

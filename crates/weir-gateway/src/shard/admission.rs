@@ -20,7 +20,7 @@ impl Shard {
         conn: ConnId,
         request: &HttpRequest<'_>,
     ) -> Option<Response> {
-        let admission = &self.clients.shared.guard;
+        let admission = &self.clients.shared.admission;
         let (origin, host) = (request.header("origin"), request.header("host"));
         if origin.is_some_and(|origin| !admission.origins.allow(origin, host)) {
             admission.note_origin(origin.unwrap_or_default());
@@ -40,7 +40,7 @@ impl Shard {
     /// often.
     pub(super) fn is_flooding(&mut self, io: &mut ServerIo, conn: ConnId, requests: u32) -> bool {
         let (admission_id, now_ms) = (io.admission_id(conn), io.now_ms());
-        let admission = &self.clients.shared.guard;
+        let admission = &self.clients.shared.admission;
         if admission.requests(admission_id, requests, now_ms).is_ok() {
             return false;
         }
@@ -70,7 +70,7 @@ impl Clients {
         let subscriptions = entry.core.subscriptions().iter();
         let held: usize = subscriptions.map(|one| one.handle.slots.len()).sum();
         if most > 0 && held + items.len() > most {
-            self.shared.guard.note(AdmissionLimit::SessionItems);
+            self.shared.admission.note(AdmissionLimit::SessionItems);
             let text = format!("more than {most} items in one session");
             return Err(over_limit(&text));
         }
@@ -87,7 +87,7 @@ impl Clients {
                 + self.table_bytes(items.len(), size)
                 + SchemaCache::estimate(schema),
         };
-        let admitted = self.shared.guard.may_hold(admission_id, wanted);
+        let admitted = self.shared.admission.may_hold(admission_id, wanted);
         admitted.map_err(|limit| over_limit(limit_text(limit)))
     }
 
@@ -104,7 +104,7 @@ impl Clients {
                 + self.schemas.bytes,
         };
         let before = std::mem::replace(&mut self.held, held);
-        self.shared.guard.held.replace(before, held);
+        self.shared.admission.held.replace(before, held);
         held.bytes.saturating_sub(before.bytes)
     }
 
@@ -116,7 +116,9 @@ impl Clients {
         if entry.admission_id == 0 {
             return;
         }
-        self.shared.guard.charge(entry.admission_id, bytes as usize);
+        self.shared
+            .admission
+            .charge(entry.admission_id, bytes as usize);
         if let Some(subscription) = entry.core.subscription_mut(sub_id) {
             subscription.handle.charged = bytes;
         }

@@ -109,7 +109,7 @@ impl Clients {
         let (sub_id, subscribed) = (subscription.sub_id, &subscription.handle);
         if let Some(entry) = self.sessions.any_mut(session) {
             let charged = subscribed.charged as usize;
-            self.shared.guard.refund(entry.admission_id, charged);
+            self.shared.admission.refund(entry.admission_id, charged);
         }
         for (slot, position) in subscribed.slots.iter().zip(1..) {
             if let Some(slot) = *slot {

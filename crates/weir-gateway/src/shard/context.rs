@@ -30,7 +30,7 @@ pub(crate) struct ShardContext {
     pub(crate) session: SessionConfig,
     pub(crate) limits: GatewayLimits,
     pub(crate) unknown_names: UnknownNames,
-    pub(crate) guard: Arc<Admission>,
+    pub(crate) admission: Arc<Admission>,
     /// `None`: no audit log is written.
     pub(crate) audit: Option<Arc<AuditLog>>,
     pub(crate) handles: SessionHandles,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_fanout::SessionKey;
-use weir_identity::token::VerifiedToken;
+use weir_identity::token::IdentifiedClient;
 use weir_net::server::ConnId;
 use weir_tlcp::request::CreateSession;
 
@@ -22,7 +22,7 @@ pub(super) const WAITING_MAX: usize = 500;
 pub(super) const RETRIES_PER_ITERATION: usize = 25;
 
 /// A verified client; `None` if clients are not identified.
-pub(super) type Client = Option<Arc<VerifiedToken>>;
+pub(super) type Client = Option<Arc<IdentifiedClient>>;
 
 /// Credentials of connections, and requests that wait for keys.
 #[derive(Debug, Default)]

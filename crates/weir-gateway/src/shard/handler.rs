@@ -39,11 +39,11 @@ impl ServerHandler for Shard {
     type Posted = ShardEvent;
 
     fn on_accept(&mut self, peer: SocketAddr) -> Option<u32> {
-        self.clients.shared.guard.enter(peer.ip()).ok()
+        self.clients.shared.admission.enter(peer.ip()).ok()
     }
 
     fn on_release(&mut self, admission_id: u32) {
-        self.clients.shared.guard.leave(admission_id);
+        self.clients.shared.admission.leave(admission_id);
     }
 
     fn on_request(
@@ -67,7 +67,7 @@ impl ServerHandler for Shard {
         let requests = self
             .clients
             .shared
-            .guard
+            .admission
             .count_lines(text.as_bytes())
             .max(1);
         if self.is_flooding(io, conn, requests) {

@@ -227,8 +227,8 @@ impl Shard {
             head,
         } = request;
         // The other shard has stopped counting the connection.
-        let (peer, guard) = (io.peer(conn), &self.clients.shared.guard);
-        let admission_id = peer.and_then(|peer| guard.enter(peer.ip()).ok());
+        let (peer, admission) = (io.peer(conn), &self.clients.shared.admission);
+        let admission_id = peer.and_then(|peer| admission.enter(peer.ip()).ok());
         io.set_admission_id(conn, admission_id.unwrap_or(0));
         self.dialects.insert(conn, dialect);
         self.credentials.insert(conn, credentials);

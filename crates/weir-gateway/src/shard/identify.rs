@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_fanout::SessionKey;
 use weir_identity::audit::AuditEvent;
-use weir_identity::token::VerifiedToken;
+use weir_identity::token::IdentifiedClient;
 use weir_identity::{Revocation, UserIdentity};
 use weir_mapping::split_fields;
 use weir_net::http1::HttpRequest;
@@ -97,7 +97,7 @@ impl Shard {
             return Err(AuthFailure::TokenInUrl);
         }
         if adapter.is_some_and(|adapter| adapter.identifies) {
-            let client = VerifiedToken::by_adapter(create.user.as_deref());
+            let client = IdentifiedClient::by_adapter(create.user.as_deref());
             return client.map(Some).ok_or(AuthFailure::NoCredentials);
         }
         let Some(auth) = &shared.auth else {
@@ -143,11 +143,14 @@ impl Shard {
     ) -> MessageOutcome {
         self.clients.counters.sessions_refused += 1;
         let admission_id = wire.admission_id(responses.conn);
-        let guard = &self.clients.shared.guard;
-        if guard.begin_session(admission_id, wire.now_ms()).is_err() {
+        let admission = &self.clients.shared.admission;
+        if admission
+            .begin_session(admission_id, wire.now_ms())
+            .is_err()
+        {
             return responses.refuse(&(SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
-        guard.end_session(admission_id);
+        admission.end_session(admission_id);
         self.clients
             .audit_refused(wire, responses.conn, reason, refusal.0);
         responses.refuse(refusal)
@@ -303,7 +306,9 @@ impl Clients {
         // Every session has rights if clients are identified.
         let access = entry.access.as_ref().ok_or(ControlCode::REFUSED)?;
         if !auth.may_subscribe(access, entry.core.subscriptions().len()) {
-            self.shared.guard.note(AdmissionLimit::SessionSubscriptions);
+            self.shared
+                .admission
+                .note(AdmissionLimit::SessionSubscriptions);
             return Err(ControlCode::TOO_MANY_SUBSCRIPTIONS.into());
         }
         let fields: Vec<&str> = split_fields(&add.schema).collect();

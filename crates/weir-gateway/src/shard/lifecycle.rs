@@ -3,7 +3,7 @@
 use weir_fanout::events::{EventForm, EventNotice};
 use weir_fanout::{QueuePolicy, SessionKey};
 use weir_identity::audit::{AuditEvent, AuditOutcome};
-use weir_identity::token::VerifiedToken;
+use weir_identity::token::IdentifiedClient;
 use weir_net::limited;
 use weir_net::log::Truncated;
 use weir_net::server::{ConnId, TrySend};
@@ -178,7 +178,7 @@ impl Clients {
         &mut self,
         wire: &mut impl Wire,
         old: &str,
-        by: Option<&VerifiedToken>,
+        by: Option<&IdentifiedClient>,
     ) {
         if let Some(key) = self.sessions.find(old) {
             if self.is_foreign(key, by.map(|client| &*client.identity)) {
@@ -291,8 +291,8 @@ impl Clients {
         let conn = entry.conn;
         let charged = entry.core.subscriptions().iter();
         let bytes = charged.map(|one| one.handle.charged as usize).sum();
-        self.shared.guard.refund(entry.admission_id, bytes);
-        self.shared.guard.end_session(entry.admission_id);
+        self.shared.admission.refund(entry.admission_id, bytes);
+        self.shared.admission.end_session(entry.admission_id);
         self.work.ended_sessions.push_back(key);
         self.close_adapter_session(key);
         self.tear_down();

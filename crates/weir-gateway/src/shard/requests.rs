@@ -371,8 +371,11 @@ impl Shard {
         let access = self.access(wire, client, responses.conn)?;
         let version = self.dialects.version(create.version, responses.conn);
         let admission_id = wire.admission_id(responses.conn);
-        let guard = &self.clients.shared.guard;
-        if guard.begin_session(admission_id, wire.now_ms()).is_err() {
+        let admission = &self.clients.shared.admission;
+        if admission
+            .begin_session(admission_id, wire.now_ms())
+            .is_err()
+        {
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
         let ip = client_ip(wire, responses.conn);
@@ -444,14 +447,14 @@ impl Shard {
             return Err((SessionCode::RETRY_LATER, text.into()));
         }
         let shared = &self.clients.shared;
-        if shared.guard.overload.is_on() {
-            shared.guard.note(AdmissionLimit::Memory);
+        if shared.admission.overload.is_on() {
+            shared.admission.note(AdmissionLimit::Memory);
             return Err((SessionCode::RETRY_LATER, NO_MEMORY.into()));
         }
         let most = shared.limits.sessions.div_ceil(shared.shards);
         let ended = self.clients.work.ended_sessions.len();
         if self.clients.sessions.len() + ended >= most {
-            shared.guard.note(AdmissionLimit::Sessions);
+            shared.admission.note(AdmissionLimit::Sessions);
             return Err((SessionCode::RETRY_LATER, TOO_MANY.into()));
         }
         Ok(())

@@ -61,7 +61,7 @@ pub(super) fn resolve(
     let fields = split_fields(&add.schema).count();
     let most = shared.limits.fields_per_subscription;
     if fields == 0 || fields > most {
-        shared.guard.note(AdmissionLimit::SubscriptionFields);
+        shared.admission.note(AdmissionLimit::SubscriptionFields);
         let message = format!("{fields} fields; from 1 to {most} are allowed");
         return refuse(ControlCode::BAD_SCHEMA, message);
     }
@@ -161,7 +161,7 @@ fn resolve_items(
     for written in split_items(&add.group) {
         let most = shared.limits.items_per_subscription;
         if items.len() == most {
-            shared.guard.note(AdmissionLimit::SubscriptionItems);
+            shared.admission.note(AdmissionLimit::SubscriptionItems);
             let message = format!("more than {most} items in one subscription");
             return refuse(ControlCode::BAD_GROUP, message);
         }

@@ -39,7 +39,7 @@ impl Clients {
             };
             let name = name.to_name();
             if self.classes.is_full(item, &name, most) {
-                self.shared.guard.note(AdmissionLimit::RecordClasses);
+                self.shared.admission.note(AdmissionLimit::RecordClasses);
                 let text = "too many different clients of one item, try again later";
                 return Err(over_limit(text));
             }

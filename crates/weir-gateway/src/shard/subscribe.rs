@@ -39,8 +39,8 @@ impl Clients {
             self.delivery.count_sent(updates);
             return Ok(add.sub_id);
         }
-        if self.shared.guard.overload.is_on() {
-            self.shared.guard.note(AdmissionLimit::Memory);
+        if self.shared.admission.overload.is_on() {
+            self.shared.admission.note(AdmissionLimit::Memory);
             return Err(over_limit(NO_MEMORY));
         }
         // Resolving names costs CPU time, even if they are refused.
@@ -100,7 +100,7 @@ impl Clients {
             name.is_some_and(|name| self.items.is_full(name, class(index), most))
         };
         if items.iter().enumerate().any(is_full) {
-            shared.guard.note(AdmissionLimit::FrameClasses);
+            shared.admission.note(AdmissionLimit::FrameClasses);
             let text = "too many different subscriptions to one item, try again later";
             return Err(over_limit(text));
         }
@@ -262,7 +262,7 @@ fn confirm(
     let most = shared.limits.subscriptions_per_session;
     if let Err(code) = entry.core.add_subscription(subscription, most) {
         if code == ControlCode::TOO_MANY_SUBSCRIPTIONS {
-            shared.guard.note(AdmissionLimit::SessionSubscriptions);
+            shared.admission.note(AdmissionLimit::SessionSubscriptions);
         }
         return Err(code.into());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use foldhash::{HashMap, HashMapExt};
 
-use super::verifier::VerifiedToken;
+use super::verifier::IdentifiedClient;
 
 type TokenHash = [u8; 32];
 
@@ -15,8 +15,8 @@ type TokenHash = [u8; 32];
 /// key was withdrawn.
 #[derive(Debug)]
 pub struct TokenCache {
-    young: HashMap<TokenHash, Arc<VerifiedToken>>,
-    old: HashMap<TokenHash, Arc<VerifiedToken>>,
+    young: HashMap<TokenHash, Arc<IdentifiedClient>>,
+    old: HashMap<TokenHash, Arc<IdentifiedClient>>,
     generation_max: usize,
 }
 
@@ -31,7 +31,7 @@ impl TokenCache {
     }
 
     /// Returns what a token was verified to.
-    pub fn get(&mut self, token: &str) -> Option<Arc<VerifiedToken>> {
+    pub fn get(&mut self, token: &str) -> Option<Arc<IdentifiedClient>> {
         let hash = token_hash(token);
         if let Some(found) = self.young.get(&hash) {
             return Some(Arc::clone(found));
@@ -42,7 +42,7 @@ impl TokenCache {
     }
 
     /// Stores a verified token.
-    pub fn insert(&mut self, token: &str, verified: Arc<VerifiedToken>) {
+    pub fn insert(&mut self, token: &str, verified: Arc<IdentifiedClient>) {
         self.store(token_hash(token), verified);
     }
 
@@ -62,7 +62,7 @@ impl TokenCache {
         self.len() == 0
     }
 
-    fn store(&mut self, hash: TokenHash, verified: Arc<VerifiedToken>) {
+    fn store(&mut self, hash: TokenHash, verified: Arc<IdentifiedClient>) {
         if self.young.len() >= self.generation_max {
             self.old = std::mem::take(&mut self.young);
         }
@@ -83,8 +83,8 @@ mod tests {
     use crate::claims::Claims;
     use crate::identity::UserIdentity;
 
-    fn verified() -> Arc<VerifiedToken> {
-        Arc::new(VerifiedToken {
+    fn verified() -> Arc<IdentifiedClient> {
+        Arc::new(IdentifiedClient {
             identity: UserIdentity::anonymous().into(),
             claims: Claims::default(),
         })

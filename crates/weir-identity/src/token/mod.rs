@@ -8,4 +8,4 @@ mod verifier;
 pub use cache::TokenCache;
 pub use error::{TokenError, TokenPart, TokenRejection};
 pub use unverified::{TOKEN_BYTES_MAX, UnverifiedToken};
-pub use verifier::{TokenVerifier, VerifiedToken};
+pub use verifier::{IdentifiedClient, TokenVerifier};

@@ -15,14 +15,14 @@ use crate::revocation::Revocations;
 
 /// Identity and claims of a valid token.
 #[derive(Debug, Clone, PartialEq)]
-pub struct VerifiedToken {
+pub struct IdentifiedClient {
     /// Issuer, user and validity.
     pub identity: Arc<UserIdentity>,
     /// Claims, for rules.
     pub claims: Claims,
 }
 
-impl VerifiedToken {
+impl IdentifiedClient {
     /// Returns the identity and claims of a client whom a remote adapter identifies, without claims
     /// of a token. Returns `None` if the user name is too long.
     pub fn by_adapter(user: Option<&str>) -> Option<Arc<Self>> {
@@ -84,7 +84,7 @@ impl TokenVerifier {
         token: &str,
         keys: &[Option<Arc<KeySet>>],
         now_ms: u64,
-    ) -> Result<VerifiedToken, TokenError> {
+    ) -> Result<IdentifiedClient, TokenError> {
         let token = UnverifiedToken::parse(token)?;
         let (number, issuer) = self.select_issuer(&token)?;
         check_type(&token, issuer)?;
@@ -166,7 +166,7 @@ impl TokenVerifier {
         members: Map<String, Value>,
         issuer: &IssuerConfig,
         times: TokenTimes,
-    ) -> Result<VerifiedToken, TokenError> {
+    ) -> Result<IdentifiedClient, TokenError> {
         let jti = match members.get("jti") {
             None => None,
             Some(Value::String(jti)) => Some(jti.clone()),
@@ -189,7 +189,7 @@ impl TokenVerifier {
         let identity = UserIdentity::new(Arc::clone(&issuer.issuer), AuthMethod::Jwt, parts);
         let identity = identity.ok_or(TokenError::User)?;
         claims.set_identity(&identity);
-        Ok(VerifiedToken {
+        Ok(IdentifiedClient {
             identity: Arc::new(identity),
             claims,
         })

@@ -41,7 +41,7 @@ fn access_tokens_are_verified_through_rotation() {
     let old = keycloak.token("anna").unwrap();
     let verified = check(&old);
     assert_eq!(verified.identity.user(), "anna");
-    let has_role = |verified: &weir_identity::token::VerifiedToken| {
+    let has_role = |verified: &weir_identity::token::IdentifiedClient| {
         let texts = verified.claims.texts(&roles).unwrap();
         texts.iter().any(|role| *role == "trader")
     };

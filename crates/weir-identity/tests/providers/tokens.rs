@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_identity::config::{AuthConfig, RawAuth};
 use weir_identity::keys::{KeySet, discovered_keys_url, discovery_url};
-use weir_identity::token::{TokenError, TokenVerifier, VerifiedToken};
+use weir_identity::token::{IdentifiedClient, TokenError, TokenVerifier};
 use weir_identity::{Algorithm, AlgorithmSet, SafeUrl};
 use weir_lab::LabError;
 
@@ -54,7 +54,7 @@ pub(crate) fn verify(
     user_claim: &str,
     keys: KeySet,
     token: &str,
-) -> Result<VerifiedToken, TokenError> {
+) -> Result<IdentifiedClient, TokenError> {
     let names: Vec<_> = all_public().iter().map(|one| one.name()).collect();
     let more = format!("keys = \"discovery\"\nalgorithms = {names:?}\n");
     let keys = [Some(Arc::new(keys))];

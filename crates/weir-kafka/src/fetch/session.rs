@@ -10,7 +10,7 @@ use super::plan::{PartitionKey, PlannedFetch};
 pub(crate) struct FetchSession {
     /// 0 until the broker has created a session.
     id: i32,
-    /// Number of the next request; 0 asks for a new session.
+    /// Number of the next request; 0 requests a new session.
     epoch: i32,
     /// Partitions as the broker knows them.
     known: BTreeMap<PartitionKey, PlannedFetch>,
@@ -28,8 +28,8 @@ pub(crate) struct SessionRequest {
 }
 
 impl FetchSession {
-    /// Returns the next request for the partitions in `plan`, which are in ascending order. The
-    /// session must be [reset](Self::reset) if it is not sent.
+    /// Returns the next request for the partitions in `plan`, which must be sorted by key. If the
+    /// request is not sent, the session must be [reset](Self::reset).
     pub(crate) fn next(&mut self, plan: &[PlannedFetch]) -> SessionRequest {
         let mut request = SessionRequest {
             id: self.id,
@@ -61,7 +61,8 @@ impl FetchSession {
         request
     }
 
-    /// A topic that was created again is another one for the broker.
+    /// Forgets the partition under its old topic id: for the broker, a recreated topic is another
+    /// one.
     fn replace_id(
         &self,
         before: Option<PlannedFetch>,
@@ -78,7 +79,7 @@ impl FetchSession {
         self.known.values()
     }
 
-    /// Takes the session fields of a response. Returns `false` if the session has ended; then the
+    /// Applies the session fields of a response. Returns `false` if the session has ended; then the
     /// response contains nothing, and the next request starts a new one.
     pub(crate) fn on_response(&mut self, error: i16, id: i32) -> bool {
         match error {

@@ -117,7 +117,7 @@ impl<'a> KafkaReader<'a> {
                     None => break,
                 }
             }
-            // All of them are from one partition.
+            // All records decoded by this iteration are from one partition.
             if let (Some(one), Some(last)) = (out[from..].first(), out.last()) {
                 self.note_position(one.topic(), one.partition(), (one.offset(), last.offset()));
             }
@@ -227,8 +227,9 @@ impl<'a> KafkaReader<'a> {
         positions
     }
 
-    /// Stores offsets under the group id, without waiting for the result, which [`SourceStatus`]
-    /// counts. Does nothing without a group id, or if the same offsets were committed last.
+    /// Queues a commit of the offsets under the group id and does not wait for the result, which
+    /// [`SourceStatus`] counts. Does nothing without a group id, or if the last commit had the same
+    /// offsets.
     pub fn commit(&mut self, offsets: &Offsets) -> Result<(), SourceError> {
         let Some(committer) = self.committer else {
             return Ok(());
@@ -324,7 +325,7 @@ impl<'a> KafkaReader<'a> {
         self.shared.note_error(error.to_string());
     }
 
-    /// Forgets deleted topics and applies the moves of discovery.
+    /// Removes deleted topics and applies the position changes that discovery requested.
     fn take_changes(&mut self) -> Result<(), SourceError> {
         let Some((deleted, moves)) = self.shared.take_changes() else {
             return Ok(());
@@ -339,7 +340,7 @@ impl<'a> KafkaReader<'a> {
         }
     }
 
-    /// Applies moves, except to partitions whose position has changed since the check.
+    /// Applies position changes, except to partitions whose position has changed since the check.
     fn apply(&mut self, moves: &[Move], reason: MoveReason) -> Result<(), SourceError> {
         let next = &mut self.cursor.next;
         let mut lost = Vec::new();
@@ -375,7 +376,7 @@ impl<'a> KafkaReader<'a> {
 }
 
 /// Rounds up to milliseconds. librdkafka waits for whole milliseconds, and its binding polls
-/// without a pause for the rest: half a percent of a core for a gateway that waits.
+/// without a pause for the rest, which costs an idle gateway half a percent of a core.
 fn whole_ms(wait: Duration) -> Duration {
     let ms = wait.as_micros().div_ceil(1_000);
     Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))

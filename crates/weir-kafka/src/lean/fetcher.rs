@@ -115,7 +115,10 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
     /// left.
     fn update_partitions(&mut self) -> bool {
         let (shared, consumer) = (self.shared, self.consumer);
-        let now = Some((shared.cluster.version(), shared.assignment(consumer)));
+        let now = Some((
+            shared.cluster.version(),
+            shared.assignment_version(consumer),
+        ));
         if self.versions != now {
             self.partitions = led_partitions(shared, consumer, self.broker);
             self.versions = now;
@@ -190,13 +193,13 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
             lean_fetch::write(out, id, &query, self.partitions.iter().map(from))
         };
         let (mut out_of_range, mut failure) = (Vec::new(), None);
-        let assignment = shared.assignment(consumer);
+        let assignment = shared.assignment_version(consumer);
         self.connection
             .exchange(shared, self.max_wait, write, |body| {
                 let head = fetch::read::<LeanError>(fetch::VERSION, body, |fetched| {
                     // The assignment of this request has ended; another member may own the
                     // partition now.
-                    if shared.assignment(consumer) != assignment {
+                    if shared.assignment_version(consumer) != assignment {
                         return Ok(());
                     }
                     match fetched.error {
@@ -250,5 +253,5 @@ fn kafka_error(what: &str, topic: &str, partition: i32, code: i16) -> LeanError 
 }
 
 const OFFSET_OUT_OF_RANGE: i16 = 1;
-/// A single batch may exceed the fetch limit.
+/// Bytes by which a response may exceed the fetch limit, since a single batch may be larger.
 const FRAME_SLACK_BYTES: usize = 32 << 20;

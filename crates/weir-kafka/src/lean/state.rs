@@ -135,7 +135,7 @@ impl<S: LeanSink> LeanState<S> {
     }
 
     /// Returns the number of the consumer's current assignment.
-    pub(super) fn assignment(&self, consumer: usize) -> u64 {
+    pub(super) fn assignment_version(&self, consumer: usize) -> u64 {
         let consumers = self.consumers.borrow();
         consumers.get(consumer).map_or(0, |state| state.assignment)
     }

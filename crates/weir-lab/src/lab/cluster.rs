@@ -57,7 +57,7 @@ impl Lab {
         &self.launch.dir
     }
 
-    /// Returns the running release of Apache Kafka.
+    /// Returns the version of Apache Kafka that the brokers run.
     pub fn kafka_version(&self) -> &str {
         &self.state.kafka_version
     }
@@ -193,13 +193,14 @@ impl Drop for Lab {
     }
 }
 
+/// Timeout of a shutdown after which the data is removed.
 const SHORT_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Creates a directory, readable by this user only, for a lab that is not detached.
 pub(super) fn temporary_dir() -> Result<PathBuf> {
     let prefix = format!("weir-lab-{}-", std::process::id());
     let dir = tempfile::Builder::new().prefix(&prefix).tempdir();
-    // The lab removes it, or its watchdog.
+    // The lab or its watchdog removes it.
     dir.map(tempfile::TempDir::keep)
         .map_err(|error| LabError::Directory(std::env::temp_dir(), error))
 }

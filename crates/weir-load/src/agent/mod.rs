@@ -68,7 +68,7 @@ impl AgentError {
             Self::Failed(_, _, class) => *class,
             Self::Work(error) => error.class(),
             Self::Start(_) | Self::EndedEarly(..) | Self::Missing(..) | Self::Lost(..) => {
-                ErrorClass::Instrument
+                ErrorClass::Tool
             }
         }
     }

@@ -236,7 +236,7 @@ fn shares_are_assigned_once() {
         .collect();
     assert_eq!(shares, BTreeSet::from([0, 1, 2]));
     drop(agents);
-    assert_eq!(run.error().class(), ErrorClass::Instrument);
+    assert_eq!(run.error().class(), ErrorClass::Tool);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn lost_agent_ends_the_run() {
     }
     drop(lost);
     let error = run.error();
-    assert_eq!(error.class(), ErrorClass::Instrument);
+    assert_eq!(error.class(), ErrorClass::Tool);
     let text = error.to_string();
     assert!(text.starts_with("agent 1 of 2 (pid "), "{text}");
     assert!(text.contains("was lost, so the run is not valid"), "{text}");

@@ -35,7 +35,7 @@ pub(super) struct SessionTotals {
     pub(super) ended: usize,
     /// Sessions that ended after they had been live.
     pub(super) disconnects: u64,
-    /// Updates that were not timed.
+    /// Updates of records without a mark, which are not timed with `marked_only`.
     pub(super) background: u64,
     /// Updates timed by the timestamp of their record.
     pub(super) from_timestamp: u64,
@@ -79,6 +79,8 @@ impl SessionTotals {
         self.keys.id(key.as_bytes()).unwrap_or(self.no_key)
     }
 
+    /// Decodes an update, records its latency and checks its delivery. Counts an error if it cannot
+    /// be decoded or has no time.
     pub(super) fn on_update(
         &mut self,
         session: &mut SimulatedClient,
@@ -179,7 +181,7 @@ impl SessionTotals {
                 checker.on_delivery(key, &stamp, in_window)
             }
             (RecordIdentity::Position { partition, offset }, _) => {
-                // Partition numbers of brokers fit.
+                // Partition numbers are not negative.
                 let partition = u32::try_from(partition).unwrap_or(u32::MAX);
                 if target.keyed {
                     let key = self.position_key;
@@ -200,6 +202,7 @@ impl SessionTotals {
         }
     }
 
+    /// Ends a session, unless it has ended, and counts the error `text`.
     pub(super) fn end(&mut self, session: &mut SimulatedClient, text: &str) {
         if session.phase == ClientPhase::Ended {
             return;

@@ -15,8 +15,8 @@ pub struct DeliveryCounts {
     pub duplicated: u64,
     /// Deliveries in the window after a later record of the same key and producer.
     pub reordered: u64,
-    /// Records in the window that were skipped with permission and followed by a later one of the
-    /// key.
+    /// Records in the window that were skipped where conflation is allowed: a later one of the key
+    /// arrived.
     pub conflated: u64,
     /// Deliveries in the window that could not be checked: without stamp, or too old.
     pub unchecked: u64,

@@ -10,6 +10,7 @@ use crate::delivery::count_error;
 use crate::stamp::Stamp;
 use crate::worker::protocol::{LedgerEntry, Schedule};
 
+/// Delivery report of one record.
 #[derive(Debug, Clone)]
 pub(super) struct ProduceAck {
     pub(super) token: usize,
@@ -21,12 +22,14 @@ pub(super) struct ProduceAck {
 /// Acknowledgements from librdkafka's thread to the sender; at most one per in-flight record.
 pub(super) type AckQueue = Arc<Mutex<Vec<ProduceAck>>>;
 
-/// Records from sequence number to acknowledgement; used by the sending thread only.
+/// Tracks records from sequence number to acknowledgement. Used by the sending thread only.
 #[derive(Debug)]
 pub(super) struct Tracker {
+    /// One stream of sequence numbers for each key and producer.
     streams: Vec<SequenceCounters>,
     in_flight: Slab<InFlight>,
-    /// Its measured window may be moved; no record sent so far may be due in the new one.
+    /// Schedule with the measured window. The window may only be moved if no record sent so far is
+    /// due in the new one.
     pub(super) window: Schedule,
     pub(super) acked: u64,
     pub(super) acked_in_window: u64,
@@ -97,13 +100,13 @@ impl Tracker {
         });
     }
 
-    /// Registers a record that the Kafka library rejected finally.
+    /// Registers a record that librdkafka rejected with a permanent error.
     pub(super) fn rejected(&mut self, stream: usize, stamp: &Stamp, reason: &str) {
         let in_window = self.take_seq(stream, stamp);
         self.fail(stream, stamp.seq, in_window, reason);
     }
 
-    /// Handles a delivery report; returns `None` for a failed record.
+    /// Handles a delivery report. Returns `None` for a failed record or an unknown token.
     pub(super) fn acknowledged(&mut self, ack: &ProduceAck) -> Option<AckedRecord> {
         let record = self.in_flight.try_remove(ack.token)?;
         if let Some(reason) = &ack.error {
@@ -167,8 +170,8 @@ impl Tracker {
 }
 
 impl SequenceCounters {
-    /// Returns first and last acknowledged number and the failed numbers between; `None` if no
-    /// record was acknowledged in the window.
+    /// Returns the first and last acknowledged sequence numbers and the failed ones between them;
+    /// `None` if no record was acknowledged in the window.
     fn into_entry(mut self, key: &str, producer: u32) -> Option<LedgerEntry> {
         let (mut first, mut last) = self.window?;
         let mut failed = std::mem::take(&mut self.failed);

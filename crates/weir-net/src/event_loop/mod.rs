@@ -3,6 +3,7 @@
 //! A [`LoopHandler`] owns the connections and a [`LoopCore`], and decides what an event of a
 //! connection means. Loops are compiled per handler, so an event costs no dynamic call.
 
+mod alarm;
 mod connections;
 mod listeners;
 
@@ -19,12 +20,15 @@ use mio::event::{Event, Source};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 
+use alarm::Alarm;
+
 use crate::limited;
 use crate::mailbox::{MailboxReceiver, MailboxSender, mailbox};
 use crate::timer::TimerWheel;
 use crate::watchdog::{Activity, Heartbeat};
 
 const WAKER: Token = Token(usize::MAX);
+const ALARM: Token = Token(usize::MAX - 1);
 /// Maximum number of events that one poll returns.
 const EVENTS_PER_POLL: usize = 1024;
 /// Pause in milliseconds before accepting again when file descriptors are exhausted.
@@ -72,7 +76,7 @@ pub struct LoopCore<T, L> {
     /// Progress of the loop, which the watchdog checks.
     pub heartbeat: Arc<Heartbeat>,
     registry: Registry,
-    timers: TimerWheel<LoopTimer<T>>,
+    timers: TimerWheel<CoreTimer<T>>,
     now_ms: u64,
     descriptor_ceiling: RawFd,
     running: bool,
@@ -80,7 +84,7 @@ pub struct LoopCore<T, L> {
 
 /// Purpose of a timer.
 #[derive(Debug)]
-enum LoopTimer<T> {
+enum CoreTimer<T> {
     /// Resumes accepting.
     Accept,
     /// Belongs to the handler.
@@ -96,7 +100,7 @@ impl<T, L> LoopCore<T, L> {
     /// Sets a timer that expires at `at_ms` or up to one tick later. It cannot be cancelled: the
     /// handler checks on expiry if it still applies.
     pub fn set_timer(&mut self, at_ms: u64, timer: T) {
-        self.timers.set(at_ms, LoopTimer::Handler(timer));
+        self.timers.set(at_ms, CoreTimer::Handler(timer));
     }
 
     /// Registers a socket for both directions, edge-triggered.
@@ -141,6 +145,7 @@ impl<T, L> LoopCore<T, L> {
 #[derive(Debug)]
 pub struct EventLoop<H: LoopHandler> {
     poll: Poll,
+    alarm: Alarm,
     mailbox: MailboxReceiver<H::Posted>,
     has_more_posted: bool,
     pub(crate) handler: H,
@@ -174,6 +179,7 @@ impl<H: LoopHandler> EventLoop<H> {
         core.update_clock();
         core.timers = TimerWheel::new(core.now_ms);
         let event_loop = Self {
+            alarm: Alarm::new(poll.registry(), ALARM)?,
             poll,
             mailbox,
             has_more_posted: false,
@@ -197,14 +203,15 @@ impl<H: LoopHandler> EventLoop<H> {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
-            self.mailbox.awake();
+            self.has_more_posted |= self.mailbox.awake();
             let core = self.handler.core();
             core.update_clock();
             core.heartbeat.wake(core.now_ms);
             self.handler.begin(&events);
             for event in &events {
                 let token = event.token();
-                if token != WAKER && !self.handler.core().listeners.on_readable(token) {
+                let is_own = token == WAKER || token == ALARM;
+                if !is_own && !self.handler.core().listeners.on_readable(token) {
                     self.handler.on_event(token.0, event);
                 }
             }
@@ -227,6 +234,7 @@ impl<H: LoopHandler> EventLoop<H> {
             return Some(Duration::ZERO);
         }
         let timer = core.timers.next_in_ms(core.now_ms);
+        let timer = timer.and_then(|in_ms| self.alarm.poll_timeout(core.now_ms, in_ms));
         let timer = timer.map(Duration::from_millis);
         timer.into_iter().chain(wait_max).min()
     }
@@ -273,11 +281,14 @@ impl<H: LoopHandler> EventLoop<H> {
         let core = self.handler.core();
         core.listeners.pause();
         let at_ms = core.now_ms + ACCEPT_RETRY_MS;
-        core.timers.set(at_ms, LoopTimer::Accept);
+        core.timers.set(at_ms, CoreTimer::Accept);
         self.handler.on_accept_paused();
     }
 
     fn handle_posted(&mut self) {
+        if !self.has_more_posted {
+            return;
+        }
         self.handler.core().heartbeat.begin(Activity::POSTED);
         self.has_more_posted = false;
         for _ in 0..H::POSTED {
@@ -296,8 +307,8 @@ impl<H: LoopHandler> EventLoop<H> {
         core.timers.expire(core.now_ms, |timer| due.push(timer));
         for timer in due {
             match timer {
-                LoopTimer::Accept => self.handler.core().listeners.resume(),
-                LoopTimer::Handler(timer) => self.handler.on_timer(timer),
+                CoreTimer::Accept => self.handler.core().listeners.resume(),
+                CoreTimer::Handler(timer) => self.handler.on_timer(timer),
             }
         }
     }

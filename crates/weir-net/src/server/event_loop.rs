@@ -1,5 +1,5 @@
-//! The gateway's handler of an event loop: read, posted events, timers, flush. `input.rs` handles
-//! what is read.
+//! The gateway's handler of an event loop: reads, posted events, timers, flush rounds. `input.rs`
+//! handles the bytes that are read.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,8 +27,8 @@ use crate::websocket::Inflater;
 const FLUSHES_PER_ITERATION: usize = 512;
 /// Size of the read buffer that all connections of the loop share.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
-/// Pause before an iteration continues with input or work that was over budget. It gives other
-/// threads CPU time, such as those that bring updates; an event ends it.
+/// Pause before the iteration that continues with input or work over budget. It gives other threads
+/// CPU time, such as those that read updates. An event ends it.
 const YIELD: Duration = Duration::from_millis(1);
 
 /// Options of an event loop.
@@ -162,7 +162,7 @@ impl<H: ServerHandler> LoopHandler for Server<H> {
         match timer {
             LoopTimer::Handler(token) => self.handler.on_timer(&mut self.io, token),
             LoopTimer::Wake => {}
-            // A closing connection whose time is over.
+            // The peer of a closing connection has not closed it in time.
             LoopTimer::Close(conn) => self.io.mark_lost(conn, CloseReason::Idle),
             LoopTimer::Request(conn) => self.check_request(conn),
         }
@@ -181,8 +181,8 @@ impl<H: ServerHandler> LoopHandler for Server<H> {
 }
 
 impl<H: ServerHandler> Server<H> {
-    /// Ends a connection without a complete request in time, or a WebSocket without a tag. Sets the
-    /// timer again if a request has arrived since.
+    /// Ends an HTTP connection without a complete request in time, or a WebSocket whose tag the
+    /// handler has not set. Sets the timer again if a request has arrived since.
     fn check_request(&mut self, conn: ConnId) {
         let (now_ms, request_timeout_ms) = (self.io.now_ms(), self.io.limits.request_timeout_ms);
         let Some(connection) = self.io.get(conn) else {
@@ -233,7 +233,7 @@ impl<H: ServerHandler> Server<H> {
         }
     }
 
-    /// Frees lost connections and reports those that are not closing to the handler.
+    /// Frees lost connections. Calls `on_closed` for those that were not closing already.
     fn report_lost(&mut self) {
         while let Some((conn, reason)) = self.io.lost.pop() {
             let Some(mut connection) = self.io.connections.remove(conn) else {

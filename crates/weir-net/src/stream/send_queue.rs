@@ -1,4 +1,4 @@
-//! Unsent bytes of one connection, as shared chunks that are never copied.
+//! Unsent bytes of one connection, as chunks that connections may share.
 
 use std::io::{self, IoSlice, Write};
 
@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::socket::write_some;
 
+/// Maximum number of chunks in one write call.
 pub(super) const SLICES_PER_WRITE: usize = 64;
 
 /// Unsent chunks of one connection, in order.
@@ -26,7 +27,7 @@ pub struct Flushed {
     pub bytes: usize,
     /// Number of write calls.
     pub calls: usize,
-    /// Nothing is left to write.
+    /// `true` if nothing is left to write.
     pub done: bool,
 }
 

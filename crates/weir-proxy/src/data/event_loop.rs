@@ -318,7 +318,8 @@ impl ProxyLoop {
             .apis
             .connections
             .count_opened(pair.target.node_id());
-        pair.in_flight.count_in(pair.cluster.apis.of_this_thread());
+        pair.in_flight
+            .set_counters(pair.cluster.apis.of_this_thread());
         let config = &pair.cluster.config;
         pair.login = config.logins.as_ref().map(|logins| {
             let brokers = config.broker_identity.clone();

@@ -1,4 +1,4 @@
-//! Forwards bytes of one pair in both directions as far as both sockets allow.
+//! Forwards bytes of one connection pair in both directions as far as both sockets allow.
 
 use std::io::{self, IoSlice};
 
@@ -13,7 +13,7 @@ use crate::versions;
 use crate::wire::{FilterStage, RequestContext, ResponseContext};
 use weir_filters::Direction;
 
-/// Number of reads that stay smaller after a peer did not accept all bytes.
+/// Number of reads for which the read size stays reduced after a peer did not accept all bytes.
 const READ_BACKOFF: u8 = 32;
 /// Maximum time a pair stays open after one side has closed, in milliseconds.
 const CLOSING_MS: u64 = 5_000;
@@ -28,7 +28,7 @@ impl LoopState {
             self.submit(pair, Direction::Fetch);
         }
         loop {
-            // Again after each read: the end of a TLS handshake permits writing without an event
+            // Repeated after each read: the end of a TLS handshake permits writing without an event
             // for the socket.
             if pair.broker_session.is_some() {
                 self.begin_broker_login(pair)?;
@@ -92,14 +92,14 @@ impl LoopState {
         Ok(())
     }
 
-    /// Stores the segments behind bytes that have to be sent first.
+    /// Queues the segments behind bytes that have to be sent first.
     fn store(&self, queue: &mut SendQueue, input: &[u8]) {
         let slices: SmallVec<[IoSlice<'_>; 4]> =
             self.segments.slices(input).map(IoSlice::new).collect();
         queue.push_copy(&slices, 0);
     }
 
-    /// Forwards delayed frames whose time has come. Returns `true` if there were any.
+    /// Forwards delayed frames whose delay has ended. Returns `true` if there were any.
     pub(super) fn release_delayed(
         &mut self,
         pair: &mut ConnectionPair,
@@ -168,7 +168,7 @@ impl LoopState {
         }
         let read_backoff = pair.up.open().map_or(0, |up| up.read_backoff);
         let limit = match self.ends(pair) {
-            // Only the rest of a partly received request.
+            // The pair closes: only the rest of a partly received request is read.
             true => pair.requests.missing().min(READ_BYTES),
             false => read_bytes_for(read_backoff).min(self.iteration_limits.read_bytes),
         };
@@ -257,6 +257,7 @@ impl LoopState {
         self.after_requests(pair)
     }
 
+    /// Sends the segments to the broker, or queues them until the connection to it is open.
     fn send_up(&mut self, pair: &mut ConnectionPair, input: &[u8]) -> Result<(), PairCloseReason> {
         if self.segments.is_empty() {
             return Ok(());
@@ -362,6 +363,7 @@ impl LoopState {
         self.send_down(pair, input)
     }
 
+    /// Sends the segments to the client, or queues them behind the bytes in the pipe.
     pub(super) fn send_down(
         &mut self,
         pair: &mut ConnectionPair,

@@ -15,7 +15,7 @@ pub(crate) struct InFlightRequest {
     pub(crate) key: i16,
     pub(crate) version: i16,
     pub(crate) response: ResponseSource,
-    /// Changes of the response by access rules.
+    /// Changes that access rules make to the response.
     pub(crate) access: Option<Box<PendingAccess>>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum ResponseSource {
     Broker,
     /// The broker, with partitions added that filters rejected.
     Merged(Box<RejectedPartitions>),
-    /// The broker, for the proxy itself: names of topics.
+    /// The broker, to a request of the proxy itself for topic names.
     TopicNames,
     /// The broker, as a raw SASL token.
     Token,
@@ -52,7 +52,7 @@ impl ResponseSource {
 }
 
 impl InFlightRequest {
-    /// Returns the entry of a response of the proxy that comes later than its request.
+    /// Creates the entry of a complete response of the proxy that waits for earlier responses.
     pub(crate) fn ready(frame: Vec<u8>) -> Self {
         Self {
             correlation_id: 0,
@@ -69,17 +69,17 @@ impl InFlightRequest {
 pub(crate) struct InFlightRequests {
     entries: VecDeque<(InFlightRequest, Arrival)>,
     own_bytes: usize,
-    /// Requests of the proxy itself for names of topics, at most one.
+    /// Number of requests of the proxy itself for topic names, at most one.
     lookups: usize,
     /// Counters per API; `None` in tests.
     apis: Option<Arc<LoopApis>>,
     /// Time of the input that is being processed, in microseconds.
     now_us: u64,
-    /// Changes by access rules of the response to a request whose filter work is not done.
+    /// Changes that access rules make to the response to a request that filters still process.
     deferred: Option<Box<PendingAccess>>,
     /// Trace of the request that is added next.
     trace: Option<Box<RequestTrace>>,
-    /// Requests that change the cluster, until they are taken; `None`: they are not noted.
+    /// Requests that change the cluster, until they are taken; `None` if they are not noted.
     writes: Option<Box<WriteNotes>>,
 }
 
@@ -105,7 +105,7 @@ struct Arrival {
 
 impl InFlightRequests {
     /// Sets the counters of requests and responses.
-    pub(crate) fn count_in(&mut self, apis: Arc<LoopApis>) {
+    pub(crate) fn set_counters(&mut self, apis: Arc<LoopApis>) {
         self.apis = Some(apis);
     }
 
@@ -197,7 +197,7 @@ impl InFlightRequests {
         self.entries.push_back((entry, arrival));
     }
 
-    /// Stores changes of the response to a request that is added later.
+    /// Stores changes to the response to a request that [`Self::push_deferred`] adds later.
     pub(crate) fn defer_access(&mut self, pending: Option<Box<PendingAccess>>) {
         self.deferred = pending;
     }
@@ -214,7 +214,7 @@ impl InFlightRequests {
         self.entries.len() >= limit || self.own_bytes >= OWN_BYTES_MAX
     }
 
-    /// Returns `true` if a request waits for a response with the names of its topics.
+    /// Returns `true` if a request waits for the response with its topic names.
     pub(crate) fn has_lookup(&self) -> bool {
         self.lookups > 0
     }

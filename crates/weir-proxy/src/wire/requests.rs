@@ -26,7 +26,7 @@ pub(crate) struct RequestStream {
     /// Input that arrived while no more requests could be processed.
     backlog: Vec<u8>,
     /// The backlog begins with a request whose topics' names have been requested.
-    asked: bool,
+    names_requested: bool,
     /// The backlog begins with a request from which access rules removed something.
     checked: Option<Box<PendingAccess>>,
 }
@@ -86,7 +86,7 @@ impl RequestStream {
                     true => &mut input[at..],
                     false => self.head.bytes(),
                 };
-                let state = (self.asked, &mut self.checked);
+                let state = (self.names_requested, &mut self.checked);
                 match classify(frame, &mut self.sasl, state, context)? {
                     HeaderPeek::Complete(known) => break known,
                     HeaderPeek::Incomplete(wanted) => {
@@ -104,7 +104,7 @@ impl RequestStream {
                 false => (at..at, head.len()),
             };
             at = input_here.end;
-            self.asked = false;
+            self.names_requested = false;
             match action {
                 FrameAction::InPlace => {
                     out.push_owned(head);
@@ -125,7 +125,7 @@ impl RequestStream {
                     out.push_owned(request);
                     self.backlog = head;
                     self.backlog.extend_from_slice(&input[input_here.start..]);
-                    self.asked = true;
+                    self.names_requested = true;
                     return Ok(());
                 }
                 FrameAction::Deferred(work, header) => {
@@ -166,7 +166,7 @@ impl RequestStream {
     /// Returns the size to which the start of a request must grow before it can be processed, the
     /// size of what waits for names of topics, or 0.
     pub(crate) fn wanted(&self) -> usize {
-        match self.asked {
+        match self.names_requested {
             true => self.backlog.len(),
             false => self.head.wanted(),
         }
@@ -206,7 +206,7 @@ impl BodyAction {
 fn classify(
     frame: &mut [u8],
     sasl: &mut SaslState,
-    (asked, checked): (bool, &mut Option<Box<PendingAccess>>),
+    (names_requested, checked): (bool, &mut Option<Box<PendingAccess>>),
     context: &mut RequestContext<'_>,
 ) -> Result<HeaderPeek<(FrameAction, usize)>, StreamError> {
     if let Some(found) = login::classify(frame, context)? {
@@ -256,7 +256,7 @@ fn classify(
         if pending.is_none() {
             let (access, limits) = (&mut context.access, context.limits);
             let is_filtered = context.filtering.filters.wants(Direction::Produce);
-            let flags = (asked, is_filtered);
+            let flags = (names_requested, is_filtered);
             let checked = rights::check(frame, total, &peek, flags, access, limits)?;
             if let Some(code) = access.as_mut().and_then(Access::take_error) {
                 context.in_flight.count_error(key, code);
@@ -277,7 +277,7 @@ fn classify(
             FETCH => context.filtering.filters.wants(Direction::Fetch),
             _ => false,
         };
-    if wants_names && !asked && context.supported.has(key, version) {
+    if wants_names && !names_requested && context.supported.has(key, version) {
         check_size(total, context.limits.buffered_frame_bytes).map_err(StreamError::Client)?;
         if frame.len() < total {
             return Ok(HeaderPeek::Incomplete(total));

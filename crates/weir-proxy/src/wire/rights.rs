@@ -9,7 +9,7 @@ use super::headers::{HeaderPeek, REQUEST_PEEK_BYTES, request_body_at, response_b
 use super::{SIZE_BYTES, StreamError};
 use crate::config::ProxyLimits;
 use crate::versions::{self, PRODUCE, flexible};
-use weir_rules::{Access, PendingAccess, Verdict};
+use weir_rules::{Access, PendingAccess, RequestDecision};
 
 /// The decision about a request.
 #[derive(Debug)]
@@ -24,18 +24,21 @@ pub(super) enum Decided {
     LookUp(Vec<u128>),
 }
 
-/// Decides about the request at the start of `frame` with `total` bytes. `asked`: the names of its
+/// Decides about the request at the start of `frame` with `total` bytes. `names_requested`: the names of its
 /// topics have been requested; `is_filtered`: filters process Produce requests.
 pub(super) fn check(
     frame: &[u8],
     total: usize,
     peek: &RequestPeek,
-    (asked, is_filtered): (bool, bool),
+    (names_requested, is_filtered): (bool, bool),
     access: &mut Option<Access<'_>>,
     limits: &ProxyLimits,
 ) -> Result<HeaderPeek<Decided>, StreamError> {
     let (key, version) = (peek.api_key, peek.api_version);
-    let Some(access) = access.as_mut().filter(|access| access.wants(key)) else {
+    let Some(access) = access
+        .as_mut()
+        .filter(|access| access.needs_whole_request(key))
+    else {
         return Ok(HeaderPeek::Complete(Decided::Forward(None)));
     };
     // Filters need the whole request anyway, and one decision counts once.
@@ -52,17 +55,17 @@ pub(super) fn check(
     };
     let body_at = request_body_at(frame, key, version).map_err(StreamError::Client)?;
     let header = &frame[REQUEST_PEEK_BYTES..body_at];
-    let verdict = access.check((key, version), header, &frame[body_at..], asked);
+    let verdict = access.check((key, version), header, &frame[body_at..], names_requested);
     let verdict = verdict.map_err(StreamError::Client)?;
     Ok(HeaderPeek::Complete(match verdict {
         None => {
             let name = versions::name(key);
             return Err(StreamError::NotSupported { key, name, version });
         }
-        Some(Verdict::Close) => return Err(StreamError::Denied(versions::name(key))),
-        Some(Verdict::Forward(pending)) => Decided::Forward(pending),
-        Some(Verdict::LookUp(ids)) => Decided::LookUp(ids),
-        Some(Verdict::Respond(body)) => {
+        Some(RequestDecision::Close) => return Err(StreamError::Denied(versions::name(key))),
+        Some(RequestDecision::Forward(pending)) => Decided::Forward(pending),
+        Some(RequestDecision::LookUp(ids)) => Decided::LookUp(ids),
+        Some(RequestDecision::Respond(body)) => {
             let mut header = peek.correlation_id.to_be_bytes().to_vec();
             if flexible(key, version) {
                 // No tagged fields.
@@ -70,7 +73,7 @@ pub(super) fn check(
             }
             Decided::Respond(framed(&header, &body).into())
         }
-        Some(Verdict::Edited(body, pending)) => {
+        Some(RequestDecision::Edited(body, pending)) => {
             let frame = framed(&frame[SIZE_BYTES..body_at], &body);
             Decided::Restart(frame, pending)
         }

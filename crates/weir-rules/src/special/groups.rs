@@ -172,7 +172,12 @@ fn unknown_ids(
     topics: &ItemCheck,
 ) -> Option<Vec<u128>> {
     let mut ids = Vec::new();
-    for row in check.field("Groups").rows().iter().filter(|_| !check.asked) {
+    for row in check
+        .field("Groups")
+        .rows()
+        .iter()
+        .filter(|_| !check.names_requested)
+    {
         let found = elements(row, group, topics.array).into_iter();
         ids.extend(found.filter_map(|topic| match topic.value("TopicId") {
             Value::Uuid(id) => Some(id),

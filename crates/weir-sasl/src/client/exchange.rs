@@ -6,7 +6,7 @@ use super::error::{LoginError, peer_text};
 use super::scram::{ScramExchange, ScramUser};
 use std::sync::Arc;
 
-/// Exchange of one login.
+/// Exchange of one login, client side.
 pub struct SaslExchange {
     mechanism: &'static str,
     /// First message of the client, until it is sent.
@@ -18,7 +18,7 @@ enum ExchangeKind {
     /// The client sends one message; the server sends nothing back.
     Plain,
     Scram(Box<ScramExchange>),
-    /// As PLAIN, but before a rejection the server sends an explanation, which `Some` contains.
+    /// As PLAIN, but before a rejection the server sends its reason, which `Some` contains.
     Bearer(Option<String>),
     /// The client sends one message; the server confirms it.
     Signed,
@@ -69,6 +69,9 @@ impl SaslExchange {
     }
 
     /// Returns the response to a message of the server, or `None` if the login is complete.
+    ///
+    /// # Errors
+    /// The server rejected the login, or its message is not valid at this point.
     pub(crate) fn respond(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, LoginError> {
         let mechanism = self.mechanism;
         match std::mem::replace(&mut self.kind, ExchangeKind::Complete) {

@@ -1,5 +1,5 @@
-//! OAUTHBEARER (RFC 7628), server side: one message with a token. A rejection is a message of its
-//! own, which the client acknowledges.
+//! OAUTHBEARER (RFC 7628), server side: one message with a token. A rejection is a separate message
+//! of the server, which the client acknowledges.
 
 use weir_security::Secret;
 
@@ -31,7 +31,7 @@ fn parse(message: &[u8]) -> Option<(Option<String>, &str)> {
         return None;
     }
     let text = std::str::from_utf8(message).ok()?;
-    // No channel binding.
+    // `n`: no channel binding.
     let (authorized, rest) = text.strip_prefix("n,")?.split_once(',')?;
     let user = match authorized {
         "" => None,

@@ -1,5 +1,5 @@
-//! Order of the requests of one connection's logins, as in a broker: ApiVersions and a handshake,
-//! then tokens. A repeated login (KIP-368) begins with a handshake.
+//! Checks the order of the requests of one connection's logins, as a broker does: ApiVersions and a
+//! handshake, then tokens. A repeated login (re-authentication, KIP-368) begins with a handshake.
 
 use weir_wire::WireError;
 
@@ -17,7 +17,7 @@ const AUTHENTICATION_FAILED: i16 = 58;
 /// Minimum time between two repeated logins, in milliseconds.
 const INTERVAL_MIN_MS: u64 = 1_000;
 
-/// Properties of the server of a login.
+/// What the server provides for a login.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginEnv<'a> {
     /// Offered mechanisms.
@@ -46,9 +46,9 @@ pub enum Admission {
 pub enum LoginReply {
     /// Response; the login continues.
     Send(Vec<u8>),
-    /// The caller checks these credentials, then accepts or rejects.
+    /// The caller checks these credentials, then accepts or rejects the login.
     Check(Check),
-    /// The client is this user; the caller accepts or rejects.
+    /// The client is this user; the caller accepts or rejects the login.
     User(String),
     /// The login failed. The response, if any, is sent after a delay, then the connection is
     /// closed.
@@ -144,8 +144,8 @@ impl ServerLogin {
         self.mechanism
     }
 
-    /// Decides about a request with this API key. `is_supported` is `false` for an unsupported
-    /// version of ApiVersions, which clients repeat with an older one.
+    /// Returns the role of the next request, which has this API key. `is_supported` is `false` for
+    /// an unsupported version of ApiVersions, which clients repeat with an older one.
     pub fn admit(&mut self, key: i16, is_supported: bool) -> Admission {
         match (&self.state, key) {
             (LoginStage::Failed | LoginStage::Decision(..), _) => Admission::Violation,
@@ -162,6 +162,9 @@ impl ServerLogin {
     }
 
     /// Processes a whole request of a login, with its size prefix.
+    ///
+    /// # Errors
+    /// The request is malformed. The connection must then be closed.
     pub fn request(&mut self, frame: &[u8], env: &LoginEnv<'_>) -> Result<LoginReply, WireError> {
         let Some(request) = requests::read(frame)? else {
             return Ok(self.fail(None, FailureReason::Order));

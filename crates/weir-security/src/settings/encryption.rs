@@ -14,7 +14,7 @@ pub(super) fn read(values: &Values<'_>) -> Result<TlsSettings, SettingsError> {
     {
         return Err(SettingsError::Unsupported {
             property: "enable.ssl.certificate.verification = false".to_owned(),
-            remedy: "the server's certificate is always verified; name its authority in \
+            remedy: "the server's certificate is always verified; set its CA certificate with \
                      ssl.truststore.location or ssl.ca.location",
         });
     }
@@ -151,7 +151,7 @@ fn identity(values: &Values<'_>) -> Result<Option<ClientIdentity>, SettingsError
     })
 }
 
-/// Java accepts PEM texts in one line, with `\n` or blanks in place of line ends.
+/// Restores line ends in PEM text, which Java accepts in one line with `\n` or blanks instead.
 fn inline_pem(value: &str) -> String {
     let text = value.replace("\\n", "\n");
     if text.trim().contains('\n') {
@@ -192,7 +192,7 @@ fn protocols(values: &Values<'_>) -> Result<Vec<TlsVersion>, SettingsError> {
         let version: Result<TlsVersion, _> = text.parse();
         version.map_err(|_| unknown(name, text, POSSIBLE))
     };
-    // Like in Java, the enabled versions decide and this property has no effect next to them.
+    // As in Java, ssl.enabled.protocols decides; ssl.protocol is only checked.
     let protocol = values.get("ssl.protocol").filter(|it| *it != "TLS");
     let protocol = protocol
         .map(|text| parse("ssl.protocol", text))

@@ -1,4 +1,4 @@
-//! Reader of Java's JKS format: big-endian numbers, certificates as they are, keys encrypted with
+//! Reader of Java's JKS format: big-endian numbers, unencrypted certificates, keys encrypted with
 //! Sun's own algorithm, and a checksum over the password and everything before it.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -52,7 +52,7 @@ pub(super) fn read(
     Ok(contents)
 }
 
-/// Alias, encrypted key if it is one, certificates.
+/// Alias, encrypted key if it is a key entry, and certificates of one entry.
 type Parsed<'a> = (String, Option<&'a [u8]>, Vec<Vec<u8>>);
 
 fn entries<'a>(reader: &mut Reader<'a>, version: u32) -> Result<Vec<Parsed<'a>>, StoreError> {
@@ -96,7 +96,7 @@ impl<'a> JksKey<'a> {
         let (oid, _) = info.algorithm()?;
         if oid != KEY_PROTECTOR {
             return Err(StoreError::Unsupported {
-                what: "an unknown encryption of keys".to_owned(),
+                what: "an unknown key encryption".to_owned(),
             });
         }
         let data = info.expect(OCTET_STRING)?.0;
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    /// Reads a text of Java's modified UTF-8, which differs for rare characters only.
+    /// Reads a string in Java's modified UTF-8, which differs from UTF-8 only for rare characters.
     fn text(&mut self) -> Result<String, StoreError> {
         let length = self.take(2)?;
         let length = usize::from(length[0]) << 8 | usize::from(length[1]);

@@ -122,6 +122,7 @@ impl<T> Cached<T> {
             .is_ok_and(|left| left > margin)
     }
 
+    /// Returns `true` in the last quarter of the lifetime.
     fn is_old(&self, now: SystemTime) -> bool {
         let age = now.duration_since(self.obtained).unwrap_or(Duration::ZERO);
         age > self.lifetime() * 3 / 4
@@ -138,7 +139,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Maximum part of the lifetime at whose end a value is no longer used.
+/// Maximum time before its expiry from which a value is no longer used.
 const MARGIN_MAX: Duration = Duration::from_secs(30);
 /// Time for which the error of a failed request is returned instead of repeating the request.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

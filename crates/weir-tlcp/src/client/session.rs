@@ -61,7 +61,7 @@ pub enum SessionEvent<'l, 'a> {
     Closed { code: i32, message: &'l str },
 }
 
-/// A client session. It only allocates memory for the session id.
+/// A client session. It allocates memory only for the session id.
 #[derive(Clone, Debug, Default)]
 pub struct ClientSession {
     state: ClientState,
@@ -102,12 +102,13 @@ impl ClientSession {
         self.session_id.as_deref()
     }
 
-    /// Returns the number of data notifications received, the start of a recovery.
+    /// Returns the number of data notifications received, from which a recovery continues
+    /// (`LS_recovery_from`).
     pub fn data_count(&self) -> u64 {
         self.data_count
     }
 
-    /// Returns the keepalive of the server in milliseconds; 0 before `CONOK`.
+    /// Returns the keepalive interval of the server in milliseconds; 0 before `CONOK`.
     pub fn keepalive_ms(&self) -> u64 {
         self.keepalive_ms
     }
@@ -258,24 +259,24 @@ impl ClientSession {
         out.extend_from_slice(b"control");
         for add in &config.adds {
             out.extend_from_slice(b"\r\n");
-            push_add_line(out, self.request_id(), add);
+            push_add_line(out, self.next_request_id(), add);
         }
     }
 
     fn write_requested(&mut self, out: &mut Vec<u8>) -> bool {
         if let Some(sub_id) = self.delete.take() {
-            write_delete(out, self.request_id(), sub_id);
+            write_delete(out, self.next_request_id(), sub_id);
             return true;
         }
         let destroy = std::mem::take(&mut self.destroy);
         if destroy {
-            write_destroy(out, self.request_id());
+            write_destroy(out, self.next_request_id());
         }
         destroy
     }
 
-    /// Returns the id of the next request, also for requests that the caller encodes.
-    pub fn request_id(&mut self) -> u64 {
+    /// Returns a new request id. Call it for each request that the caller encodes itself.
+    pub fn next_request_id(&mut self) -> u64 {
         self.requests += 1;
         self.requests
     }

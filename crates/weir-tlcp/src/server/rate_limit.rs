@@ -1,8 +1,8 @@
 //! Rate limits: a token bucket for the bandwidth of a session, a timer for the frequency of an
-//! item. The time is an argument.
+//! item. Callers pass the current time.
 
 /// Seconds of unused bandwidth that a session may accumulate.
-const BURST_SHARE: f64 = 0.25;
+const BURST_S: f64 = 0.25;
 /// Maximum delay of a timer, in microseconds, that does not postpone the next update.
 const SLACK_US: u64 = 20_000;
 /// Maximum wait of any limit, one year, so that sums never overflow.
@@ -36,7 +36,7 @@ impl TokenBucket {
         self.balance = self.balance.min(burst(self.bytes_per_ms));
     }
 
-    /// Returns `None` if data may be sent now, else the time at which it may.
+    /// Returns `None` if data may be sent now, else the time from which it may, in milliseconds.
     pub fn wait_until_ms(&mut self, now_ms: u64) -> Option<u64> {
         self.refill(now_ms);
         if self.balance > 0.0 {
@@ -61,7 +61,7 @@ impl TokenBucket {
 }
 
 fn burst(bytes_per_ms: f64) -> f64 {
-    bytes_per_ms * 1_000.0 * BURST_SHARE
+    bytes_per_ms * 1_000.0 * BURST_S
 }
 
 /// Returns the microseconds between two updates at `per_second` (above 0).
@@ -76,7 +76,8 @@ pub struct FrequencyTimer {
 }
 
 impl FrequencyTimer {
-    /// Returns `None` if an update may be sent now, else the time at which it may.
+    /// Returns `None` if an update may be sent now, else the time from which it may, in
+    /// milliseconds.
     pub fn wait_until_ms(&self, now_ms: u64) -> Option<u64> {
         let next_ms = self.next_us.div_ceil(1_000);
         (next_ms > now_ms).then_some(next_ms)

@@ -20,7 +20,7 @@ impl<'a> Batches<'a> {
         Self { left: records }
     }
 
-    /// Returns the number of bytes after the batches that were returned.
+    /// Returns the number of bytes after the last batch that the iterator returned.
     pub fn left_bytes(&self) -> usize {
         self.left.len()
     }
@@ -81,6 +81,7 @@ pub struct BatchView<'a> {
     pub leader_epoch: i32,
     /// Producer of a transaction or of idempotent records, -1 for none.
     pub producer_id: i64,
+    /// Bytes that `crc` covers.
     checked: &'a [u8],
     payload: &'a [u8],
 }
@@ -158,7 +159,10 @@ impl<'a> BatchView<'a> {
             .ok_or(RecordsError::Overflow { what: "offset" })
     }
 
-    /// Compares the checksum; other methods do not check it.
+    /// Verifies the checksum. No other method does.
+    ///
+    /// # Errors
+    /// [`RecordsError::Checksum`] if it does not match.
     pub fn verify_crc(&self) -> Result<(), RecordsError> {
         let found = crc32c::crc32c(self.checked);
         if found == self.crc {
@@ -171,7 +175,10 @@ impl<'a> BatchView<'a> {
         })
     }
 
-    /// Returns the records, from the batch itself or, if it is compressed, from `buffer`.
+    /// Returns an iterator over the records. A compressed batch is decompressed into `buffer`.
+    ///
+    /// # Errors
+    /// The codec is unknown, or the payload cannot be decompressed.
     pub fn records<'s>(&self, buffer: &'s mut DecompressBuffer) -> Result<Records<'s>, RecordsError>
     where
         'a: 's,

@@ -12,7 +12,8 @@ pub struct Records<'a> {
     pub(super) base_offset: i64,
     /// Timestamp of all records, set by the broker.
     pub(super) log_append_time_ms: Option<i64>,
-    /// Without it: base of the timestamps; each record stores the difference from it.
+    /// Base of the timestamps if `log_append_time_ms` is `None`; each record stores the difference
+    /// from it.
     pub(super) base_timestamp_ms: i64,
 }
 
@@ -157,8 +158,8 @@ impl<'a> Iterator for Headers<'a> {
         let next = self.next_header();
         // A name that is not UTF-8 invalidates one header; an invalid length invalidates the
         // remaining ones.
-        let names_only = matches!(next, Err(RecordsError::Wire(WireError::Utf8 { .. })));
-        if names_only && self.reader.varint_bytes("header value").is_ok() {
+        let is_name_invalid = matches!(next, Err(RecordsError::Wire(WireError::Utf8 { .. })));
+        if is_name_invalid && self.reader.varint_bytes("header value").is_ok() {
             return next.transpose();
         }
         if next.is_err() {

@@ -45,15 +45,15 @@ pub(crate) struct AgentArgs {
 
 pub(crate) fn run(args: &AgentArgs) -> Result<Exit, Failure> {
     let Some(coordinator) = &args.coordinator else {
-        return Ok(match session::run().or_exit(Exit::Instrument)? {
+        return Ok(match session::run().or_exit(Exit::Tool)? {
             true => Exit::Success,
-            false => Exit::Instrument,
+            false => Exit::Tool,
         });
     };
     let token = token(args).or_exit(Exit::Usage)?;
     if let Some(machine) = &args.machine {
         // Its sessions notice its end.
-        signal::exit_on_signal().or_exit(Exit::Instrument)?;
+        signal::exit_on_signal().or_exit(Exit::Tool)?;
         run_machine_agent(&MachineAgentOptions {
             coordinator: coordinator.clone(),
             token,

@@ -287,7 +287,7 @@ impl BaselineArgs {
             let comparison = self.compare.with_baseline(base, named)?;
             compared = bench_compare::exit(&self.compare, &comparison);
             finished.run.comparisons.push(comparison);
-            finished.write().or_exit(Exit::Instrument)?;
+            finished.write().or_exit(Exit::Tool)?;
             write_report(&finished)?;
         }
         let exit = run.print(&finished, |finished| {
@@ -307,7 +307,7 @@ impl BaselineArgs {
 fn driver() -> Result<Exit, Failure> {
     weir_drivers::librdkafka::run()
         .context("cannot write to standard output")
-        .or_exit(Exit::Instrument)?;
+        .or_exit(Exit::Tool)?;
     Ok(Exit::Success)
 }
 
@@ -345,6 +345,7 @@ fn report(args: ReportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// A command that was not interrupted.
+/// Stop flag of a command that cannot be interrupted.
 static NEVER: AtomicBool = AtomicBool::new(false);
+/// Estimated time from which options to shorten a run are shown.
 const LONG_RUN: Duration = Duration::from_secs(3600);

@@ -42,7 +42,7 @@ pub(crate) struct CheckDriverArgs {
 }
 
 pub(crate) fn run(args: &CheckDriverArgs) -> Result<Exit, Failure> {
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let options = options(&args.out, &args.kafka)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_s = now.map_or(0, |now| now.as_secs());

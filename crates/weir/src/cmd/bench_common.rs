@@ -82,7 +82,7 @@ impl RunOptions {
         estimate: Option<Duration>,
         run: impl FnOnce(&BenchOptions, &mut BenchProgress, &AtomicBool) -> RunResult,
     ) -> Result<Finished, Failure> {
-        let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+        let stop = signal::stop_flag().or_exit(Exit::Tool)?;
         let mut progress = BenchProgress::new(self.json);
         estimate
             .into_iter()
@@ -160,7 +160,7 @@ pub(crate) fn options(out: &Path, kafka: &KafkaArgs) -> Result<BenchOptions, Fai
         out: out.to_owned(),
         bootstrap,
         client,
-        exe: exe.or_exit(Exit::Instrument)?,
+        exe: exe.or_exit(Exit::Tool)?,
         machines: None,
         command_line: command_line(),
     })
@@ -173,7 +173,7 @@ pub(crate) fn write_report(finished: &Finished) -> Result<(), Failure> {
         .and_then(|_| weir_report::write_index(parent))
         .map(|_| ());
     let written = written.context("report not written; the results are in the run directory");
-    written.or_exit(Exit::Instrument)
+    written.or_exit(Exit::Tool)
 }
 
 pub(crate) fn print_result(finished: &Finished) {
@@ -207,16 +207,12 @@ fn print_notes(run: &Run) {
 /// it was measured.
 fn exit_of(run: &Run, require_conclusive: bool) -> Exit {
     match run.outcome {
-        RunOutcome::Complete if run.confidence.level == ConfidenceLevel::NotUsable => {
-            Exit::Instrument
-        }
-        RunOutcome::Complete if require_conclusive && !run.confidence.is_conclusive() => {
-            Exit::Instrument
-        }
+        RunOutcome::Complete if run.confidence.level == ConfidenceLevel::NotUsable => Exit::Tool,
+        RunOutcome::Complete if require_conclusive && !run.confidence.is_conclusive() => Exit::Tool,
         RunOutcome::Complete => Exit::Success,
         RunOutcome::ThresholdFailed => Exit::Threshold,
         RunOutcome::Incomplete => Exit::Unreachable,
-        RunOutcome::Invalid => Exit::Instrument,
+        RunOutcome::Invalid => Exit::Tool,
         RunOutcome::Interrupted => Exit::Interrupted,
     }
 }
@@ -265,8 +261,8 @@ mod tests {
         let complete = RunOutcome::Complete;
         assert_eq!(exit(complete, Conclusive, true), Exit::Success);
         assert_eq!(exit(complete, Indicative, false), Exit::Success);
-        assert_eq!(exit(complete, Indicative, true), Exit::Instrument);
-        assert_eq!(exit(complete, NotUsable, false), Exit::Instrument);
+        assert_eq!(exit(complete, Indicative, true), Exit::Tool);
+        assert_eq!(exit(complete, NotUsable, false), Exit::Tool);
         let failed = RunOutcome::ThresholdFailed;
         assert_eq!(exit(failed, Indicative, true), Exit::Threshold);
     }

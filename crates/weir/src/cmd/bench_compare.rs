@@ -126,7 +126,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     match args.json {
         true => {
             let text = serde_json::to_string_pretty(&comparison).context("comparison not written");
-            let text = text.or_exit(Exit::Instrument)?;
+            let text = text.or_exit(Exit::Tool)?;
             println!("{text}");
         }
         false => show(&comparison, args.all),
@@ -152,7 +152,7 @@ pub(crate) fn exit(options: &ComparisonArgs, comparison: &Comparison) -> Exit {
             "weir: --fail-on: no deciding metric could be compared: {}",
             comparison.summary
         );
-        return Exit::Instrument;
+        return Exit::Tool;
     }
     Exit::Success
 }

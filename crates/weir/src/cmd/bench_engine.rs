@@ -148,7 +148,7 @@ impl KubernetesArgs {
         match self.archive_to_log {
             true => write_archive(dir, io::stdout().lock())
                 .context("cannot print the run directory")
-                .or_exit(Exit::Instrument),
+                .or_exit(Exit::Tool),
             false => Ok(()),
         }
     }

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &RunArgs, clients: &ClientsArgs, plan: &Plan) -> Result<
     }
     // Never the objects of another run, which would be deleted.
     run.name = format!("{}-{}", run.name, &new_token()[..SUFFIX_DIGITS]);
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let mut note = |line: &str| eprintln!("{line}");
     let out = &clients.common.run.out;
     let result = run.execute(out, &mut note, &stop).map_err(failure)?;
@@ -74,7 +74,7 @@ fn exit(code: Option<u8>) -> Exit {
         Some(1) => Exit::Threshold,
         Some(2) => Exit::Usage,
         Some(3) => Exit::Unreachable,
-        _ => Exit::Instrument,
+        _ => Exit::Tool,
     }
 }
 
@@ -83,7 +83,7 @@ fn failure(error: KubernetesError) -> Failure {
         KubernetesError::Interrupted => Exit::Interrupted,
         KubernetesError::Start(_) => Exit::Usage,
         KubernetesError::Failed(..) => Exit::Unreachable,
-        KubernetesError::Results(_) | KubernetesError::NoResults(_) => Exit::Instrument,
+        KubernetesError::Results(_) | KubernetesError::NoResults(_) => Exit::Tool,
     };
     Failure::new(exit, error)
 }

@@ -96,7 +96,7 @@ fn compare(args: &DemoArgs) -> Result<Exit, Failure> {
 /// Runs broker, gateway and producers of a built-in plan until a signal stops them.
 fn serve(args: &DemoArgs, name: &str) -> Result<Exit, Failure> {
     let plan = bench_common::load_clients_plan(name)?;
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let mut progress = BenchProgress::new(false);
     let options = bench_common::options(&args.out, &KafkaArgs::default())?;
     let addresses = [args.listen, args.admin];
@@ -133,7 +133,7 @@ fn exit_of(run: &Run) -> Exit {
     match run.outcome {
         RunOutcome::Complete | RunOutcome::ThresholdFailed => Exit::Success,
         RunOutcome::Incomplete => Exit::Unreachable,
-        RunOutcome::Invalid => Exit::Instrument,
+        RunOutcome::Invalid => Exit::Tool,
         RunOutcome::Interrupted => Exit::Interrupted,
     }
 }

@@ -1,4 +1,4 @@
-//! `weir gateway`: the commands `run`, `check`, `explain`, `tail` and `sessions`.
+//! `weir gateway`: runs the gateway, checks its configuration, and serves its operators.
 
 mod admin_client;
 mod check;
@@ -170,7 +170,8 @@ fn serve(args: &GatewayRunArgs) -> Result<Exit, Failure> {
     server::run(gateway, &signals, args.ready_file.as_deref())
 }
 
-/// Adds the configuration of `--topic`, and logs what the records have in common.
+/// Adds the configuration of `--topic`. Logs for each topic what was found in sampled records, and
+/// a command that shows its values.
 fn quick_start(args: &GatewayRunArgs, overrides: CliOverrides) -> Result<CliOverrides, Failure> {
     if args.topics.is_empty() {
         return Ok(overrides);

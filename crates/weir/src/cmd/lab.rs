@@ -118,7 +118,7 @@ pub(crate) fn run(command: LabCommand) -> Result<Exit, Failure> {
 }
 
 fn up(args: &UpArgs) -> Result<Exit, Failure> {
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
         None => weir_lab::default_dir()?,
@@ -244,7 +244,7 @@ fn print_security(lab: &Lab) -> Result<(), Failure> {
         let urls = "org.apache.kafka.sasl.oauthbearer.allowed.urls";
         println!("  Java tools KAFKA_OPTS=-D{urls}={endpoint}");
     }
-    let text = std::fs::read_to_string(&config).or_exit(Exit::Instrument)?;
+    let text = std::fs::read_to_string(&config).or_exit(Exit::Tool)?;
     println!("\n# {}\n{text}", config.display());
     Ok(())
 }
@@ -335,7 +335,7 @@ fn print_servers(status: &LabStatus) {
 }
 
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).or_exit(Exit::Instrument)?;
+    let text = serde_json::to_string_pretty(value).or_exit(Exit::Tool)?;
     println!("{text}");
     Ok(())
 }

@@ -61,7 +61,7 @@ fn work(
 }
 
 fn run_here(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let mut progress = ClientsProgress::new(args.output.display(run.duration));
     let result = load_local::run(
         &stop,
@@ -72,7 +72,7 @@ fn run_here(args: &ClientsArgs, run: &ClientsRun) -> Result<Exit, Failure> {
     let summary = progress.finish(&result?, output.json);
     output.summary.write(&summary)?;
     if progress.is_invalid() {
-        return Ok(Exit::Instrument);
+        return Ok(Exit::Tool);
     }
     Ok(exit_for(&stop, run.duration.is_some()))
 }

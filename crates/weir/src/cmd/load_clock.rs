@@ -46,7 +46,7 @@ pub(crate) struct ClockArgs {
 }
 
 pub(crate) fn run(args: &ClockArgs) -> Result<Exit, Failure> {
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     match (&args.peer, args.listen) {
         (Some(peer), _) => measure(args, peer, &stop),
         // Invariant: one of the two is required.
@@ -75,7 +75,7 @@ fn measure(args: &ClockArgs, peer: &str, stop: &AtomicBool) -> Result<Exit, Fail
     let from_ns = wall_clock_unix_ns() + nanos(LEAD);
     let until_ns = from_ns + nanos(args.duration);
     let meter = ClockMeter::start(address.or_exit(Exit::Usage)?, KEY, wall_clock_unix_ns);
-    let meter = meter.or_exit(Exit::Instrument)?;
+    let meter = meter.or_exit(Exit::Tool)?;
     let end_ns = until_ns + nanos(LEAD);
     while wall_clock_unix_ns() < end_ns {
         if stop.load(Ordering::Relaxed) {
@@ -87,7 +87,7 @@ fn measure(args: &ClockArgs, peer: &str, stop: &AtomicBool) -> Result<Exit, Fail
     let bound = bound.map_err(|error| {
         let exit = match error {
             ClockError::TooFew(_) => Exit::Unreachable,
-            ClockError::Stepped(_) => Exit::Instrument,
+            ClockError::Stepped(_) => Exit::Tool,
         };
         let error = anyhow::Error::new(error).context(format!("clock of {peer}"));
         Failure::new(exit, error)

@@ -36,9 +36,9 @@ Arguments of the published consumer:
   group prefix          --group-prefix
   latency reporter      --published-report
 \
-There the group prefix also selects the class: `standalone` and `socomplex...` correspond to \
---architecture standalone, all others to --architecture groups. `complex...` and `socomplex...` \
-also need --latency-from json:timestamp.";
+The group prefix of the published consumer also selects its class: `standalone` and \
+`socomplex...` correspond to --architecture standalone, all others to --architecture groups. \
+`complex...` and `socomplex...` also need --latency-from json:timestamp.";
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -55,7 +55,7 @@ pub(crate) struct ConsumeArgs {
     consumers: u64,
     /// Client library of the consumers
     ///
-    /// librdkafka runs at most 200 consumers and serves to validate lean.
+    /// librdkafka runs at most 200 consumers; use it to validate lean.
     #[arg(long, value_name = "NAME", value_enum, default_value_t = ConsumerClient::Lean)]
     client_library: ConsumerClient,
     /// Relation of the consumers to each other
@@ -78,7 +78,7 @@ pub(crate) struct ConsumeArgs {
     #[arg(long, value_name = "CONNECTIONS_PER_S", value_parser = parse_count,
           default_value = "1000")]
     ramp: u64,
-    /// Longest time that a broker waits for records before it responds to a fetch
+    /// Maximum time that a broker waits for records before it responds to a fetch
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "500ms")]
     max_wait: Duration,
     /// Time to read after all consumers are positioned [default: until Ctrl-C]
@@ -98,7 +98,7 @@ pub(crate) struct ConsumeArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_count, default_value = "1048576",
           requires = "from_start")]
     fetch_size: u64,
-    /// Location of the due time: header, text, json:MEMBER, avro:FIELD, protobuf:FIELD
+    /// Location of the due time: header, text, json:MEMBER, avro:FIELD or protobuf:FIELD
     ///
     /// header: the stamp of `weir load produce`; text: the first 23 characters of the value; the
     /// others: a member or field of the value with a timestamp text, a Unix time or a stamp.
@@ -141,7 +141,7 @@ impl ConsumeArgs {
     }
 
     fn options(&self, kafka: &KafkaSettings, groups: Option<LeanGroups>) -> ConsumerOptions {
-        // A number that does not fit exceeds the limits checked later.
+        // Counts that do not fit in usize exceed limits that are checked later.
         let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConsumerOptions {
             client: self.client_library,
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
     if args.output.output.worker {
         return run_worker(|link| consumer::run(&options, link));
     }
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let mut progress = args.output.display(args.duration);
     let status = |change: &ProgressDelta| change.status("positioned", "records");
     let result = load_local::run(
@@ -189,7 +189,7 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<Exit, Failure> {
         print_summary(&summary);
     }
     if progress.is_saturated("thread of the consumers", "fewer consumers") {
-        return Ok(Exit::Instrument);
+        return Ok(Exit::Tool);
     }
     Ok(exit_for(&stop, args.duration.is_some()))
 }
@@ -216,7 +216,7 @@ fn scan(
     if *worker {
         return run_worker(|link| consumer::run_scan(&options, link));
     }
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let mut progress = ProgressDisplay::new(json, None);
     progress.quiet = true;
     let summary = load_local::run(
@@ -270,5 +270,5 @@ fn print_summary(summary: &DeliverySummary) {
     print_errors(&summary.errors);
 }
 
-/// The scan ends after this time without a record.
+/// Time without a record after which a scan (`--from-start`) ends.
 const SCAN_IDLE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &FloorArgs) -> Result<Exit, Failure> {
     if args.output.worker {
         return run_worker(|link| floor::run(options, link));
     }
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let mut progress = ProgressDisplay::new(args.output.json, None);
     let result = load_local::run(
         &stop,

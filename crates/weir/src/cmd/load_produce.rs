@@ -76,7 +76,7 @@ pub(crate) fn run(args: &ProduceArgs) -> Result<Exit, Failure> {
     }
     options.reject_unused()?;
     let rate = options.rate()?;
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let mut progress = ProgressDisplay::new(args.output.json, options.duration);
     let result = load_local::run(
         &stop,
@@ -129,7 +129,7 @@ fn verdict(options: &ProducerOptions, summary: &ProduceSummary, stop: &AtomicBoo
             time(summary.schedule_lag.p99_ns),
             time(u64::try_from(options.max_lag.as_nanos()).unwrap_or(u64::MAX)),
         );
-        return Exit::Instrument;
+        return Exit::Tool;
     }
     exit_for(stop, options.duration.is_some() || options.count.is_some())
 }

@@ -32,7 +32,7 @@ pub(crate) struct RelayArgs {
 }
 
 pub(crate) fn run(args: &RelayArgs) -> Result<Exit, Failure> {
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let name = &args.upstream;
     let found = name.to_socket_addrs().ok().and_then(|mut all| all.next());
     let upstream = found.with_context(|| {
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RelayArgs) -> Result<Exit, Failure> {
     let relay = Relay::open(args.listen, upstream)
         .with_context(|| format!("cannot listen on {} (--listen)", args.listen))
         .or_exit(Exit::Usage)?;
-    let address = relay.address().or_exit(Exit::Instrument)?;
+    let address = relay.address().or_exit(Exit::Tool)?;
     if args.json {
         let (listen, pid) = (address.to_string(), std::process::id());
         println!(
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &RelayArgs) -> Result<Exit, Failure> {
         println!("relay to {upstream} on {address}");
     }
     let counters = relay.counters();
-    relay.run(&stop).or_exit(Exit::Instrument)?;
+    relay.run(&stop).or_exit(Exit::Tool)?;
     let summary = counters.summary();
     args.summary.write(&summary)?;
     if args.json {

@@ -67,11 +67,11 @@ pub(super) struct Signals {
 impl Signals {
     /// Registers Ctrl-C and SIGTERM. Must be called before anything slow.
     pub(super) fn register() -> Result<Self, Failure> {
-        let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+        let stop = signal::stop_flag().or_exit(Exit::Tool)?;
         Ok(Self {
             stop,
             reload: Arc::default(),
-            arrived: SignalPipe::open().or_exit(Exit::Instrument)?,
+            arrived: SignalPipe::open().or_exit(Exit::Tool)?,
         })
     }
 
@@ -79,7 +79,7 @@ impl Signals {
     pub(super) fn stopper(&self) -> Result<Stopper, Failure> {
         Ok(Stopper {
             stop: Arc::clone(&self.stop),
-            wake: self.arrived.waker().or_exit(Exit::Instrument)?,
+            wake: self.arrived.waker().or_exit(Exit::Tool)?,
         })
     }
 
@@ -88,8 +88,8 @@ impl Signals {
     pub(super) fn reload_if(&mut self, has_files: bool) -> Result<(), Failure> {
         if has_files {
             let reload = signal::reload_flag();
-            self.reload = reload.or_exit(Exit::Instrument)?;
-            self.arrived.add_reload().or_exit(Exit::Instrument)?;
+            self.reload = reload.or_exit(Exit::Tool)?;
+            self.arrived.add_reload().or_exit(Exit::Tool)?;
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ pub(super) fn run(
             true => ERROR_LOG_INTERVAL,
             false => STARTUP_POLL_INTERVAL,
         };
-        signals.arrived.wait(pause).or_exit(Exit::Instrument)?;
+        signals.arrived.wait(pause).or_exit(Exit::Tool)?;
     }
     tracing::info!("shutting down");
     Ok(exit::after_shutdown(&server.shut_down()))

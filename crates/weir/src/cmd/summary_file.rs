@@ -22,7 +22,7 @@ impl SummaryArgs {
             return Ok(());
         };
         let text = serde_json::to_string_pretty(summary).context("summary not written");
-        let text = text.or_exit(Exit::Instrument)?;
+        let text = text.or_exit(Exit::Tool)?;
         std::fs::write(path, text + "\n")
             .with_context(|| format!("--summary-json {}: cannot write file", path.display()))
             .or_exit(Exit::Usage)

@@ -14,7 +14,7 @@ use std::thread;
 
 use support::TestBroker;
 use weir_drivers::conformance::{CheckCluster, CheckOutcome, DriverCheck, check_driver};
-use weir_drivers::{DriverFailure, DriverProgram, KNOWN};
+use weir_drivers::{BUNDLED_DRIVERS, DriverFailure, DriverProgram};
 use weir_kafka::KafkaSettings;
 use weir_lab::LabError;
 
@@ -60,7 +60,7 @@ fn check(program: &DriverProgram, cluster: &CheckCluster, dir: &Path) -> Vec<Str
 
 /// Returns the names of all tested drivers, separated by commas.
 fn all() -> String {
-    let known = KNOWN.iter().filter(|known| known.is_tested);
+    let known = BUNDLED_DRIVERS.iter().filter(|known| known.is_tested);
     let names = known.map(|known| known.name);
     ["librdkafka"]
         .into_iter()

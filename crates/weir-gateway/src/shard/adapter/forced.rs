@@ -35,7 +35,7 @@ impl Clients {
         let unknown = || NotificationResult::Failed("unknown session".to_owned());
         let result = result.unwrap_or_else(unknown);
         if let Some(adapter) = &self.adapter {
-            adapter.access.port.answer(ticket, result);
+            adapter.access.port.respond(ticket, result);
         }
     }
 

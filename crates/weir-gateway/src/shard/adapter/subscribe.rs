@@ -1,7 +1,8 @@
 //! Subscriptions that wait for the adapter. The client gets the response after the decision.
 
 use weir_adapter::decision::{
-    AdapterLimits, SubscriptionFlow, SubscriptionProgress, SubscriptionRefusal, WantedSubscription,
+    AdapterLimits, RequestedSubscription, SubscriptionFlow, SubscriptionProgress,
+    SubscriptionRefusal,
 };
 use weir_adapter::{AdapterOutcome, WhileDown};
 use weir_fanout::SessionKey;
@@ -58,7 +59,7 @@ impl Shard {
             return;
         };
         let data_adapter = add.data_adapter.as_deref().unwrap_or(DEFAULT_ADAPTER);
-        let (flow, requests) = SubscriptionFlow::begin(WantedSubscription {
+        let (flow, requests) = SubscriptionFlow::begin(RequestedSubscription {
             user: session.user.clone(),
             session: session.id.clone(),
             window: add.sub_id as i32,
@@ -335,7 +336,9 @@ impl Clients {
         }
         let waiting = waiting.range((bits, 0)..=(bits, u32::MAX)).count();
         if entry.core.subscriptions().len() + waiting >= most {
-            self.shared.guard.note(AdmissionLimit::SessionSubscriptions);
+            self.shared
+                .admission
+                .note(AdmissionLimit::SessionSubscriptions);
             return Err(ControlCode::TOO_MANY_SUBSCRIPTIONS.into());
         }
         Ok(())

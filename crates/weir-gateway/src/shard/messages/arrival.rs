@@ -8,7 +8,7 @@ use weir_fanout::SessionKey;
 use weir_identity::AuthMethod;
 use weir_identity::audit::{AuditEvent, AuditOutcome};
 use weir_identity::rules::{MessageGrant, MessageRights};
-use weir_identity::token::VerifiedToken;
+use weir_identity::token::IdentifiedClient;
 use weir_tlcp::codes::ControlCode;
 use weir_tlcp::request::Message;
 use weir_tlcp::server::{Arrival, MessageMark, SequenceId, write_reqerr};
@@ -77,7 +77,11 @@ type FirstMessage = Option<(Option<u32>, ReadyMessage)>;
 
 impl Clients {
     /// Gives a session its client's rights to send messages.
-    pub(in crate::shard) fn set_message_rights(&mut self, key: SessionKey, client: &VerifiedToken) {
+    pub(in crate::shard) fn set_message_rights(
+        &mut self,
+        key: SessionKey,
+        client: &IdentifiedClient,
+    ) {
         let (Some(messages), Some(entry)) = (&self.shared.messages, self.sessions.get_mut(key))
         else {
             return;

@@ -118,7 +118,7 @@ impl TestEnv {
                 ..limits
             },
             unknown_names: UnknownNames::Accept,
-            guard: Arc::new(Admission::new(
+            admission: Arc::new(Admission::new(
                 &GatewayLimits::default(),
                 Origins::default(),
                 CLIENTS,

@@ -45,7 +45,7 @@ fn frame_classes_per_item_are_limited() {
         env.shard
             .clients
             .shared
-            .guard
+            .admission
             .hits(AdmissionLimit::FrameClasses),
         1
     );

@@ -41,8 +41,8 @@ impl AdapterPort<AdapterToken> for ScriptedPort {
         lock(&self.protocol).notify_close(request, self.now_ms());
     }
 
-    fn answer(&self, ticket: NotificationTicket, result: NotificationResult) {
-        lock(&self.protocol).answer(ticket, &result, self.now_ms());
+    fn respond(&self, ticket: NotificationTicket, result: NotificationResult) {
+        lock(&self.protocol).respond(ticket, &result, self.now_ms());
     }
 
     fn metrics(&self) -> &AdapterMetrics {

@@ -254,7 +254,7 @@ impl TestEnv {
         let mut report = ConfigReport::of("adapters.xml", ADAPTERS, &none, options);
         let config = report.connections.remove(0).expect("valid file");
         let cluster = Cluster::of(&config, &[], Default::default()).expect("valid settings");
-        let guard = Arc::new(Admission::new(&limits, Origins::default(), 1));
+        let admission = Arc::new(Admission::new(&limits, Origins::default(), 1));
         let shared = Arc::new(ShardContext {
             example_fields: BTreeMap::default(),
             audit: None,
@@ -275,7 +275,7 @@ impl TestEnv {
             auth,
             compression: Default::default(),
             diff_bytes_per_second: 0,
-            guard,
+            admission,
             shards: 1,
             placement: Placement::new(1, 1),
             peers: Arc::default(),
@@ -641,7 +641,7 @@ fn ended_session_releases_items_in_slices() {
         env.shard.clients.items.size.members,
         6 * ITEMS_PER_ITERATION
     );
-    let held = env.shard.clients.shared.guard.held.bytes();
+    let held = env.shard.clients.shared.admission.held.bytes();
     assert!(held > 3 * ITEMS_PER_ITERATION * 1_000, "{held}");
 
     let destroy = "control\r\nLS_reqId=9&LS_op=destroy&LS_close_socket=false";
@@ -679,7 +679,7 @@ fn ended_session_releases_items_in_slices() {
     assert!(env.shard.clients.work.ended_sessions.is_empty());
     env.shard.clients.schemas.sweep();
     env.shard.clients.count_held();
-    assert_eq!(env.shard.clients.shared.guard.held.bytes(), 0);
+    assert_eq!(env.shard.clients.shared.admission.held.bytes(), 0);
 }
 
 #[test]
@@ -704,7 +704,7 @@ fn items_per_session_are_limited() {
 fn sessions_are_refused_while_memory_is_short() {
     let mut env = TestEnv::new(GatewayLimits::default());
     let id = env.create(1, "");
-    let overload = &env.shard.clients.shared.guard.overload;
+    let overload = &env.shard.clients.shared.admission.overload;
     overload.observe(MemoryUse {
         used: 100,
         max: 100,
@@ -719,7 +719,7 @@ fn sessions_are_refused_while_memory_is_short() {
         refused[0].starts_with("REQERR,1,68,the gateway is short"),
         "{refused:?}"
     );
-    let overload = &env.shard.clients.shared.guard.overload;
+    let overload = &env.shard.clients.shared.admission.overload;
     overload.observe(MemoryUse { used: 1, max: 100 });
     env.add(&id, 1);
 }

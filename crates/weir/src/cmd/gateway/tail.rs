@@ -79,7 +79,7 @@ pub(crate) struct TailArgs {
 
 pub(super) fn run(args: &TailArgs) -> Result<Exit, Failure> {
     let options = options(args).or_exit(Exit::Usage)?;
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
     let mut printer = Printer {
         options: &options,
         is_json: args.json,

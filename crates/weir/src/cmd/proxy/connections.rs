@@ -66,8 +66,8 @@ pub(super) fn run(args: &ProxyConnectionsArgs) -> Result<Exit, Failure> {
         print(args, sorted(args.sort, rows), "");
         return Ok(Exit::Success);
     }
-    let stop = signal::stop_flag().or_exit(Exit::Instrument)?;
-    let pipe = SignalPipe::open().or_exit(Exit::Instrument)?;
+    let stop = signal::stop_flag().or_exit(Exit::Tool)?;
+    let pipe = SignalPipe::open().or_exit(Exit::Tool)?;
     let clear = match std::io::stdout().is_terminal() && !args.json {
         true => CLEAR,
         false => "",
@@ -83,7 +83,7 @@ pub(super) fn run(args: &ProxyConnectionsArgs) -> Result<Exit, Failure> {
             rows.iter_mut().for_each(|row| rate(row, &before, elapsed));
             print(args, sorted(args.sort, rows), clear);
         }
-        pipe.wait(INTERVAL).or_exit(Exit::Instrument)?;
+        pipe.wait(INTERVAL).or_exit(Exit::Tool)?;
     }
     Ok(Exit::Success)
 }

@@ -60,7 +60,7 @@ impl Inheritance {
             sockets = sockets_taken,
             "taking over from a proxy"
         );
-        let source = ListenerSource::inheriting(event_loops, sockets).or_exit(Exit::Instrument)?;
+        let source = ListenerSource::inheriting(event_loops, sockets).or_exit(Exit::Tool)?;
         Ok(Self {
             predecessor: Some(predecessor),
             source: Arc::new(source),
