@@ -166,8 +166,8 @@ impl RoleProcess {
         started.read(output.ok_or(BenchError::NoPipe)?, dir, messages)
     }
 
-    /// Starts a worker on another machine, as [`worker`](Self::worker) does on this one, or a server
-    /// with a ready file.
+    /// Starts a worker on another machine, as [`worker`](Self::worker) does on this one, or a
+    /// server with a ready file.
     pub(super) fn remote(
         machine: &ConnectedMachine,
         request: RoleProcessRequest,

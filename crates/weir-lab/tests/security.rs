@@ -150,7 +150,7 @@ fn connect(lab: &Lab, all: &[ClientSettings]) -> Vec<Option<(bool, String)>> {
             continue;
         }
         if settings.fault.is_some() {
-            lines.push_str("request.timeout.ms=10000\ndefault.api.timeout.ms=10000\n");
+            lines.push_str("request.timeout.ms=25000\ndefault.api.timeout.ms=25000\n");
         }
         let file = dir.path().join(at.to_string());
         fs::write(&file, lines).unwrap();

@@ -28,8 +28,8 @@ pub enum RequestDecision {
     LookUp(Vec<TopicId>),
 }
 
-/// Decides about the body of a request. `names_requested` is `true` if the names of its topics have been
-/// requested.
+/// Decides about the body of a request. `names_requested` is `true` if the names of its topics have
+/// been requested.
 pub(super) fn check(
     session: &mut AccessSession,
     names: &TopicNames,

@@ -82,8 +82,8 @@ impl Access<'_> {
     }
 
     /// Decides about the body of a request, whose header after the correlation id is `header`.
-    /// `names_requested` is `true` if the names of its topics have been requested. Returns `None` for an
-    /// unknown API or version.
+    /// `names_requested` is `true` if the names of its topics have been requested. Returns `None`
+    /// for an unknown API or version.
     ///
     /// # Errors
     /// The body is malformed.

@@ -124,10 +124,8 @@ pub(crate) fn init_logging(cli: &Cli) -> Log {
 
 fn default_filter(command: &CliCommand) -> &'static str {
     match command {
-        // Its output is a line for each check, not for each topic that it reads back.
-        CliCommand::Bench(cmd::bench::BenchCommand::CheckDriver(_)) => {
-            "info,weir_kafka::ingest=warn"
-        }
+        // Their output has lines for each check or cell, not for each topic that they read.
+        CliCommand::Bench(_) => "info,weir_kafka::ingest=warn",
         _ => "info",
     }
 }

@@ -300,10 +300,8 @@ fn lost_agent_makes_run_invalid(broker: &TestBroker, name: &str, machines: Roles
     assert_eq!(lost["state"], "invalid", "{lost}");
     let reason = lost["reasons"][0].as_str().unwrap();
     assert!(reason.starts_with("clients on load-2 exited"), "{reason}");
-    assert!(
-        reason.contains("agent load-2 was lost: its connection ended"),
-        "{reason}"
-    );
+    // Its connection ended or was reset.
+    assert!(reason.contains("agent load-2 was lost: "), "{reason}");
     let next = &run["cells"][1]["status"];
     assert_eq!(next["state"], "skipped", "{next}");
     assert!(

@@ -1,8 +1,8 @@
 //! Alarm of an event loop: the kernel's timer for its next deadline.
 //!
-//! A poll with a timeout starts and cancels a timer of the kernel in each call, about 3 % of the CPU
-//! time of a busy proxy. The alarm is set once for a deadline, which is seconds ahead in most loops,
-//! and the polls until then have no timeout.
+//! A poll with a timeout starts and cancels a timer of the kernel in each call, about 3 % of the
+//! CPU time of a busy proxy. The alarm is set once for a deadline, which is seconds ahead in most
+//! loops, and the polls until then have no timeout.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};

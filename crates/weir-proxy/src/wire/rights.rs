@@ -24,8 +24,8 @@ pub(super) enum Decided {
     LookUp(Vec<u128>),
 }
 
-/// Decides about the request at the start of `frame` with `total` bytes. `names_requested`: the names of its
-/// topics have been requested; `is_filtered`: filters process Produce requests.
+/// Decides about the request at the start of `frame` with `total` bytes. `names_requested`: the
+/// names of its topics have been requested; `is_filtered`: filters process Produce requests.
 pub(super) fn check(
     frame: &[u8],
     total: usize,

@@ -17,7 +17,7 @@ const AUTHENTICATION_FAILED: i16 = 58;
 /// Minimum time between two repeated logins, in milliseconds.
 const INTERVAL_MIN_MS: u64 = 1_000;
 
-/// What the server provides for a login.
+/// Configuration and state of the server that a login needs.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginEnv<'a> {
     /// Offered mechanisms.
