@@ -355,3 +355,39 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time between the end of a process's input and its kill.
 const END_GRACE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_arguments_name_the_paths_on_this_machine() {
+        let paths = ["/there/adapters.xml", "/there/schema.avsc"].map(PathBuf::from);
+        let request = RoleProcessRequest {
+            args: [
+                "--adapters",
+                "/there/adapters.xml",
+                "--ready-file",
+                "/there/ready",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+            files: vec![
+                (paths[0].clone(), "schema=/there/schema.avsc".to_owned()),
+                (paths[1].clone(), "{}".to_owned()),
+            ],
+            ready_file: Some("/there/ready".into()),
+            clock_offset_ns: 0,
+        };
+        let files = RoleFiles::write(&request).unwrap();
+        let args = files.replaced(&request.args);
+        let schema = &files.paths[1].1;
+        let text = fs::read_to_string(&args[1]).unwrap();
+        assert_eq!(text, format!("schema={}", schema.display()));
+        assert_eq!(fs::read_to_string(schema).unwrap(), "{}");
+        assert_eq!(Some(&args[3]), files.ready.as_ref());
+        let dir = files.dir.clone().unwrap();
+        drop(files);
+        assert!(!dir.exists());
+    }
+}

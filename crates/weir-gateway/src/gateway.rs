@@ -108,10 +108,11 @@ impl Gateway {
         } = Listeners::open(config.listen, tls.as_deref(), config.event_loops)?;
         let (audit, audit_writer) = start_audit(&config)?.unzip();
         let (messages, message_queues) = prepare_messages(&mut config).unzip();
-        let peers = ShardInboxes::default();
+        let shard_inboxes = ShardInboxes::default();
         let adapter = config.adapter.take();
         let unavailable = adapter.as_ref().map(|one| one.unavailable);
-        let adapter = adapter.map(|one| adapter::start(one, &config.set_id, Arc::clone(&peers)));
+        let adapter =
+            adapter.map(|one| adapter::start(one, &config.set_id, Arc::clone(&shard_inboxes)));
         let adapter = adapter.transpose()?;
         let access = adapter.as_ref().zip(unavailable);
         let access = access.map(|(server, unavailable)| AdapterAccess {
@@ -125,12 +126,17 @@ impl Gateway {
             port: listener.local_addr()?.port(),
             hosts: config.admin.hosts.clone(),
         });
-        let shared = shard_context(&mut config, audit.clone(), (messages, access), peers);
+        let shared = shard_context(
+            &mut config,
+            audit.clone(),
+            (messages, access),
+            shard_inboxes,
+        );
         let shared = Arc::new(shared);
         let shards = make_shards(listeners, &shared)?;
         let inboxes: Vec<_> = shards.iter().map(|(_, inbox, _)| inbox.clone()).collect();
         // Fails only if it is already set, but nothing else sets it.
-        let _ = shared.peers.set(inboxes.clone());
+        let _ = shared.inboxes.set(inboxes.clone());
         let export = config.otlp.take().map(Export::new);
         let metrics = shards.iter().map(|(.., metrics)| Arc::clone(metrics));
         let sources = MetricSources {
@@ -448,7 +454,7 @@ fn shard_context(
     config: &mut GatewayConfig,
     audit: Option<Arc<AuditLog>>,
     (messages, adapter): (Option<Arc<Messages>>, Option<AdapterAccess>),
-    peers: ShardInboxes,
+    inboxes: ShardInboxes,
 ) -> ShardContext {
     let access = config.access.take();
     let names: Vec<&str> = config
@@ -498,7 +504,7 @@ fn shard_context(
         diff_bytes_per_second: config.diffs.budget_bytes_per_second,
         shards: config.event_loops,
         placement: Placement::new(config.event_loops, sessions_per_shard(config)),
-        peers,
+        inboxes,
     }
 }
 

@@ -60,7 +60,7 @@ fn combined(dirs: &[&Path]) -> Result<(RunData, Vec<Run>), ReportError> {
     }
     let mut whole = match runs.first() {
         Some((_, first)) => RunData::without_logs(frame(&first.run)),
-        None => return Err(ReportError::None),
+        None => return Err(ReportError::NoRuns),
     };
     let mut single = Vec::new();
     for ((letter, data), dir) in runs.into_iter().zip(dirs) {

@@ -27,7 +27,7 @@ pub enum ReportError {
     Run(PathBuf, #[source] RunError),
     /// No run directory was given.
     #[error("no run directory given; pass at least one")]
-    None,
+    NoRuns,
     /// More runs were given (first number) than can be shown side by side (second number).
     #[error("{0} runs given, the maximum is {1}")]
     TooMany(usize, usize),
@@ -155,7 +155,11 @@ fn read_run(
 fn decompress(path: &PathBuf) -> io::Result<String> {
     let mut text = String::new();
     let decoder = GzDecoder::new(fs::File::open(path)?);
-    decoder.take(RUN_BYTES_MAX).read_to_string(&mut text)?;
+    decoder.take(RUN_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > RUN_BYTES_MAX {
+        let too_large = format!("more than {} MiB decompressed", RUN_BYTES_MAX >> 20);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, too_large));
+    }
     Ok(text)
 }
 

@@ -142,7 +142,7 @@ impl TextTable {
                 aligned(text, length(text), *width, column.is_number)
             });
             let cells: Vec<String> = cells.collect();
-            cells.join("  ").trim_end().to_owned()
+            cells.join(&" ".repeat(GAP)).trim_end().to_owned()
         };
         (0..height).map(line).collect()
     }

@@ -68,7 +68,7 @@ impl<'a> Visitor<'a> {
             SessionAction::List | SessionAction::End { .. } => SLICE_SESSIONS,
         };
         let mut rows = Vec::new();
-        let shards = self.shared.peers.get().map_or(0, Vec::len);
+        let shards = self.shared.inboxes.get().map_or(0, Vec::len);
         while cursor.shard < shards {
             if rows.len() >= most {
                 return Ok((rows, Some(cursor)));
@@ -104,7 +104,7 @@ impl<'a> Visitor<'a> {
         });
         let inbox = self
             .shared
-            .peers
+            .inboxes
             .get()
             .and_then(|all| all.get(cursor.shard));
         let inbox = inbox.ok_or(ApiError::Busy)?;

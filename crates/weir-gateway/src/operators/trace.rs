@@ -50,7 +50,7 @@ pub(super) fn run(shared: &ShardContext, target: TraceTarget, stream: &LineStrea
 
 fn begin(shared: &ShardContext, target: TraceTarget) -> TraceLines {
     let (sink, lines) = trace_channel();
-    let inboxes = shared.peers.get().map_or(&[][..], |all| all);
+    let inboxes = shared.inboxes.get().map_or(&[][..], |all| all);
     let only = match &target {
         TraceTarget::Item(_) => None,
         TraceTarget::Session(handle) => {

@@ -47,7 +47,7 @@ pub(crate) struct ShardContext {
     pub(crate) shards: usize,
     pub(crate) placement: Placement,
     /// Mailboxes of the shards, set once all of them exist.
-    pub(crate) peers: ShardInboxes,
+    pub(crate) inboxes: ShardInboxes,
 }
 
 impl ShardContext {

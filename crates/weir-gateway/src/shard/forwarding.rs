@@ -56,7 +56,7 @@ impl Forwarding {
     /// Returns the shard of a session, if it is another one than this.
     pub(super) fn remote_shard(&self, id: &str) -> Option<u16> {
         let shard = SessionId::location_of(id)?.shard;
-        let is_known = usize::from(shard) < self.shared.peers.get()?.len();
+        let is_known = usize::from(shard) < self.shared.inboxes.get()?.len();
         (is_known && shard != self.shard).then_some(shard)
     }
 
@@ -142,14 +142,14 @@ impl Forwarding {
 
     /// Sends events that found a mailbox full. Returns `true` if there were any.
     pub(super) fn retry(&mut self) -> bool {
-        let Some(peers) = self.shared.peers.get() else {
+        let Some(inboxes) = self.shared.inboxes.get() else {
             self.outgoing.clear();
             return false;
         };
         let had_any = !self.outgoing.is_empty();
         while let Some((shard, event)) = self.outgoing.pop_front() {
             // A shard that has ended takes its connections with it.
-            let inbox = peers.get(usize::from(shard));
+            let inbox = inboxes.get(usize::from(shard));
             let posted = inbox.map(|inbox| inbox.post(event, Duration::ZERO));
             if let Some(Err(PostError::Timeout(event))) = posted {
                 self.outgoing.push_front((shard, event));

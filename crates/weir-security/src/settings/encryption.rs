@@ -159,8 +159,7 @@ fn inline_pem(value: &str) -> String {
     }
     let mut result = String::with_capacity(text.len() + 16);
     let mut rest = &*text;
-    while let Some((begin, body)) = rest.split_once("-----BEGIN ") {
-        let _ = begin;
+    while let Some((_, body)) = rest.split_once("-----BEGIN ") {
         let Some((label, body)) = body.split_once("-----") else {
             break;
         };
@@ -193,11 +192,9 @@ fn protocols(values: &Values<'_>) -> Result<Vec<TlsVersion>, SettingsError> {
         version.map_err(|_| unknown(name, text, POSSIBLE))
     };
     // As in Java, ssl.enabled.protocols decides; ssl.protocol is only checked.
-    let protocol = values.get("ssl.protocol").filter(|it| *it != "TLS");
-    let protocol = protocol
-        .map(|text| parse("ssl.protocol", text))
-        .transpose()?;
-    tracing::trace!(?protocol, "ssl.protocol");
+    if let Some(text) = values.get("ssl.protocol").filter(|it| *it != "TLS") {
+        parse("ssl.protocol", text)?;
+    }
     let Some(list) = values.get("ssl.enabled.protocols") else {
         return Ok(vec![TlsVersion::V1_2, TlsVersion::V1_3]);
     };

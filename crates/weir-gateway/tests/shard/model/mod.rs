@@ -136,7 +136,7 @@ impl TestEnv {
             diff_bytes_per_second: u64::MAX,
             shards: 1 + usize::from(has_other_shard),
             placement: Placement::new(1, 1),
-            peers: Arc::default(),
+            inboxes: Arc::default(),
         });
         let mut env = Self {
             shard: Shard::new(0, shared, Arc::new(ShardMetrics::new(Default::default()))),

@@ -278,7 +278,7 @@ impl TestEnv {
             admission,
             shards: 1,
             placement: Placement::new(1, 1),
-            peers: Arc::default(),
+            inboxes: Arc::default(),
         });
         Self {
             shard: Shard::new(0, shared, Arc::new(ShardMetrics::new(Default::default()))),
