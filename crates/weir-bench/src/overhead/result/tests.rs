@@ -21,8 +21,8 @@ fn cell(variant: &str, repetition: u64, rate: Option<u64>, per_s: f64, cost: Opt
     cell
 }
 
-/// Returns a run of three repetitions in which the proxy has 0.95 of the relay's rate and 1.1 of
-/// its cost.
+/// Returns a run of three repetitions in which the proxy has 0.95 of the relay's rate and 1.04
+/// of its cost.
 fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
     let plan = super::super::plan::tests::built_in();
     let mut run = run_dir::bare_run(["proxy-overhead", "", ""], &[], 0);
@@ -36,7 +36,7 @@ fn run(cells: impl FnOnce(&mut Vec<Cell>)) -> Run {
                 repetition,
                 None,
                 85_500.0 * drift,
-                Some(2.2),
+                Some(2.08),
             ),
             cell("lower-case", repetition, None, 80_000.0 * drift, Some(2.8)),
         ]);
@@ -58,9 +58,9 @@ fn limits_compare_within_each_repetition() {
     // No cell with the fixed rate or a consumer ran.
     let expected = [
         (Passed, "0.950"),
-        (Passed, "1.100"),
+        (Passed, "1.040"),
         (NotChecked, "-1.000"),
-        (Failed, "0.600"),
+        (Failed, "0.720"),
         (NotChecked, "-1.000"),
     ];
     assert_eq!(
@@ -73,7 +73,7 @@ fn limits_compare_within_each_repetition() {
     assert_eq!(run.thresholds[3].unit, "s/GB");
     assert!(
         run.verdict
-            .contains("pass-through: 0.855 (0.855 to 0.855) of direct, 2.20 CPU s/GB."),
+            .contains("pass-through: 0.855 (0.855 to 0.855) of direct, 2.08 CPU s/GB."),
         "{}",
         run.verdict
     );
