@@ -11,6 +11,6 @@ pub trait AdapterSink<T>: Send + 'static {
     /// Receives the outcome of a request.
     fn complete(&mut self, token: T, outcome: AdapterOutcome);
     /// Receives a request to end a session or subscription. The adapter waits for
-    /// [`crate::AdapterPort::answer`].
+    /// [`crate::AdapterPort::respond`].
     fn notified(&mut self, ticket: NotificationTicket, notification: AdapterNotification);
 }

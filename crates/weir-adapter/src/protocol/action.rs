@@ -17,7 +17,7 @@ pub enum ProtocolAction<T> {
     /// A request is complete.
     Complete(T, AdapterOutcome),
     /// The adapter wants a session or subscription to end; answer with
-    /// [`super::AdapterProtocol::answer`].
+    /// [`super::AdapterProtocol::respond`].
     Notify(NotificationTicket, AdapterNotification),
     /// An adapter is ready.
     Ready,
