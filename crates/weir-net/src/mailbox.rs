@@ -77,6 +77,10 @@ impl<T> MailboxReceiver<T> {
         self.queue.try_recv().ok()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Announces that the event loop is about to sleep. Returns `false` if events wait, so that it
     /// must not.
     pub(crate) fn may_sleep(&self) -> bool {
@@ -84,7 +88,7 @@ impl<T> MailboxReceiver<T> {
         // Pairs with the fence in `post`: either the sender sees the loop asleep, or the loop sees
         // the event.
         fence(Ordering::SeqCst);
-        if self.queue.is_empty() {
+        if self.is_empty() {
             return true;
         }
         self.awake();

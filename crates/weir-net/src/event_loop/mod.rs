@@ -290,14 +290,13 @@ impl<H: LoopHandler> EventLoop<H> {
             return;
         }
         self.handler.core().heartbeat.begin(Activity::POSTED);
-        self.has_more_posted = false;
         for _ in 0..H::POSTED {
             let Some(posted) = self.mailbox.take() else {
-                return;
+                break;
             };
             self.handler.on_posted(posted);
         }
-        self.has_more_posted = true;
+        self.has_more_posted = !self.mailbox.is_empty();
     }
 
     fn fire_timers(&mut self) {
@@ -313,3 +312,6 @@ impl<H: LoopHandler> EventLoop<H> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
