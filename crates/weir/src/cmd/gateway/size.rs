@@ -33,11 +33,11 @@ pub(crate) struct SizeArgs {
 }
 
 // Measured costs, as in docs/sizing.md.
-const CPU_US_PER_UPDATE: f64 = 7.6;
+const CPU_US_PER_UPDATE: f64 = 10.6;
 const CPU_TLS_FACTOR: f64 = 1.26;
-const MEMORY_KB_PER_CLIENT: f64 = 5.1;
+const MEMORY_KB_PER_CLIENT: f64 = 5.2;
 const MEMORY_TLS_KB_PER_CLIENT: f64 = 4.1;
-const OVERHEAD_BYTES_PER_UPDATE: f64 = 70.0;
+const OVERHEAD_BYTES_PER_UPDATE: f64 = 67.0;
 /// Share of a core that is used in the long run, so that bursts do not wait.
 const CORE_SHARE: f64 = 0.5;
 /// Memory of a gateway without clients, with the default queues of its Kafka client.
