@@ -135,13 +135,13 @@ mod tests {
         let mut args = SizeArgs {
             clients: 30_000,
             updates: 100_000,
-            bytes: 930,
+            bytes: 933,
             tls: false,
             gateways: 3,
         };
         let plain = Estimate::of(&args);
-        assert_eq!((plain.clients, plain.cores), (15_000.0, 1.0));
-        assert!((plain.cpu_cores - 0.38).abs() < 1e-9, "{plain:?}");
+        assert_eq!((plain.clients, plain.cores), (15_000.0, 2.0));
+        assert!((plain.cpu_cores - 0.53).abs() < 1e-9, "{plain:?}");
         assert!((plain.mbit_per_s - 400.0).abs() < 1e-9, "{plain:?}");
         args.tls = true;
         let tls = Estimate::of(&args);
