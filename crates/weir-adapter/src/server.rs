@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use weir_identity::ari::{AdapterRequest, NotificationResult, Parameter};
 use weir_net::MailboxSender;
-use weir_net::descriptors::client_ceiling;
+use weir_net::descriptors::client_limit;
 use weir_net::event_loop::EventLoop;
 use weir_net::tls::{ClientTls, TlsError, TlsFiles, TlsFilesError};
 use weir_net::watchdog::{Heartbeat, join_until};
@@ -135,7 +135,7 @@ impl<T: Send + 'static> AdapterServer<T> {
         let (event_loop, mailbox) = EventLoop::open(
             heartbeat,
             MAILBOX_CAPACITY,
-            client_ceiling(),
+            client_limit(),
             |mut core, _| {
                 if let Some(listener) = listener {
                     core.listen(listener, ())?;

@@ -6,7 +6,7 @@
 use weir_engine::inventory::{Inventory, InventoryRole};
 use weir_engine::limits::{ExceededLimit, MachineLimits, Needs};
 
-use crate::ladder::PORTS_SPARE;
+use crate::level_history::PORTS_SPARE;
 use crate::plan::{Architecture, Plan, PlanPoint};
 use crate::sweep::SweepPlan;
 use crate::verdict;

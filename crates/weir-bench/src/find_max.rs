@@ -12,7 +12,7 @@ use weir_stats::{steady_state, trend};
 
 use super::cell::{self, CellContext, CellSpec};
 use super::figure_names::QUEUE_FULL;
-use super::ladder::{self, HostLimits};
+use super::level_history::{self, HostLimits};
 use super::observer::Observer;
 use super::search::{NextStep, Range, Search, Trial};
 use super::{quality, verdict};
@@ -157,7 +157,7 @@ impl SearchSteps<'_> {
         let limits = &self.limits;
         let cell = self.log.turn(
             spec.empty_cell(&plan),
-            || ladder::too_many_connections(options.architecture, clients, rules, limits),
+            || level_history::too_many_connections(options.architecture, clients, rules, limits),
             |cell, observer| {
                 cell::run(context, spec, cell, observer);
                 if let Trial::NotSustained(reason) = judge(cell, rules, p99_ms) {
@@ -183,7 +183,10 @@ impl SearchSteps<'_> {
                 saturation_reason,
             } => {
                 let last = self.log.cells.last().cloned().unwrap_or_default();
-                let (limit, saturated) = (last.not_sustained.as_deref(), ladder::saturated(&last));
+                let (limit, saturated) = (
+                    last.not_sustained.as_deref(),
+                    level_history::saturated(&last),
+                );
                 let limit = limit.unwrap_or_default();
                 let summary = format!(
                     "{name} sustains {value} {unit} (confirmed), not {first_not_sustained}: \
@@ -250,7 +253,7 @@ fn queue_full(cell: &Cell) -> f64 {
 }
 
 fn overload_reason(cell: &Cell, rules: &StopRules, p99_ms: Option<f64>) -> Option<String> {
-    if let Some(reason) = ladder::not_sustained_reason(cell, rules, ACHIEVED_SHARE_MIN) {
+    if let Some(reason) = level_history::not_sustained_reason(cell, rules, ACHIEVED_SHARE_MIN) {
         return Some(reason);
     }
     let p99 = cell.response().and_then(|response| response.p99_us);

@@ -14,7 +14,7 @@ mod find_max;
 mod gateway;
 mod import;
 mod kafka_tools;
-mod ladder;
+mod level_history;
 pub mod libraries;
 mod observer;
 pub mod overhead;

@@ -160,7 +160,7 @@ impl Measured<'_> {
         DeliveryTotals {
             expected: delivered + summary.counts.lost + summary.counts.conflated,
             delivered,
-            wanted: self.wanted(delivered, summary.counts.lost, cell.clients),
+            wanted: self.own_key_deliveries(delivered, summary.counts.lost, cell.clients),
             lost: summary.counts.lost,
             duplicated: summary.counts.duplicated,
             reordered: summary.counts.reordered,
@@ -176,12 +176,15 @@ impl Measured<'_> {
 
     /// Returns the deliveries to plain consumers that have the key of the client with the same
     /// number. Losses are assumed to affect wanted and unwanted deliveries equally.
-    fn wanted(&self, delivered: u64, lost: u64, clients: u64) -> Option<u64> {
+    fn own_key_deliveries(&self, delivered: u64, lost: u64, clients: u64) -> Option<u64> {
         if self.receiving != ProcessRole::Consume {
             return None;
         }
         let (ledger, seed) = (self.collected.ledger(), self.plan.workload.seed);
-        let due = self.plan.clients.wanted(&ledger, clients, seed)?;
+        let due = self
+            .plan
+            .clients
+            .expected_deliveries(&ledger, clients, seed)?;
         let share = delivered as f64 / (delivered + lost).max(1) as f64;
         Some((due as f64 * share).round() as u64)
     }

@@ -9,7 +9,7 @@ use weir_stats::compare::{self, CompareOptions};
 use weir_stats::run::{Cell, FindMax, FindMaxOutcome, Run, RunFile, RunOutcome, SettingGroup};
 
 use super::cell::{self, CellContext, CellSpec};
-use super::ladder::{HostLimits, Ladder};
+use super::level_history::{HostLimits, LevelHistory};
 use super::{BenchError, Finished, Observer, child, derived, probe, settings, verdict};
 use crate::FindMaxOptions;
 use crate::experiment::run_dir::{self, file};
@@ -159,7 +159,7 @@ fn warm_up_broker(context: CellContext<'_>, observer: &mut dyn Observer) {
 fn run_cells(context: CellContext<'_>, observer: &mut dyn Observer) -> Vec<Cell> {
     let plan = context.plan;
     let limits = HostLimits::of(context.run);
-    let mut ladder = Ladder::new(plan.is_grid());
+    let mut history = LevelHistory::new(plan.is_grid());
     let (points, subjects) = (plan.points(), plan.subjects());
     let count = points.len() * plan.repetitions as usize * subjects.len();
     let mut log = CellLog::new(context.run, observer, verdict::cell, count);
@@ -178,13 +178,13 @@ fn run_cells(context: CellContext<'_>, observer: &mut dyn Observer) -> Vec<Cell>
                     clients: point.clients,
                     repetition: u64::from(repetition) + 1,
                 };
-                let skip = ladder.skip(&subject, point, &plan.stop, &limits);
+                let skip = history.skip(&subject, point, &plan.stop, &limits);
                 log.turn(
                     spec.empty_cell(&plan),
                     || skip,
                     |cell, observer| {
                         cell::run(context, spec, cell, observer);
-                        ladder.record_result(&subject, point, cell, &plan.stop);
+                        history.record_result(&subject, point, cell, &plan.stop);
                         Ok(())
                     },
                 );

@@ -64,7 +64,7 @@ impl Workers<'_> {
             .maybe("--registry", workload.registry.as_ref())
             .maybe("--registry-config", workload.registry_config.as_ref())
             .maybe("--schema-id", workload.schema_id)
-            .maybe("--key", self.plan.clients.wanted_key())
+            .maybe("--key", self.plan.clients.expected_key())
             .maybe("--replay", workload.replay.as_ref())
             .maybe("--replay-topic", workload.replay_topic.as_ref())
             .each("--header", self.plan.headers())
@@ -112,7 +112,7 @@ impl Workers<'_> {
             .with("--seed", self.plan.workload.seed)
             .with("--scenario", clients.scenario.name())
             .with("--key-names", pool)
-            .maybe("--key", clients.wanted_key())
+            .maybe("--key", clients.expected_key())
             .maybe("--mode", mode)
             .maybe("--timed", timed);
         if is_extended {

@@ -70,7 +70,7 @@ impl ClassIndex {
     fn add(&mut self, class: &FrameClass, at: usize) {
         self.by_id.insert(ClassId::of(class.key()), at as u32);
         self.by_source[class.delivery.payload_source() as usize] += 1;
-        for field in class.schema.wanted().iter() {
+        for field in class.schema.field_set().iter() {
             if self.wanting.len() <= field {
                 self.wanting.resize(field + 1, 0);
             }
@@ -81,7 +81,7 @@ impl ClassIndex {
     fn remove(&mut self, class: &FrameClass) {
         self.by_id.remove(&ClassId::of(class.key()));
         self.by_source[class.delivery.payload_source() as usize] -= 1;
-        for field in class.schema.wanted().iter() {
+        for field in class.schema.field_set().iter() {
             self.wanting[field] -= 1;
         }
     }
@@ -169,7 +169,7 @@ impl ItemClasses {
             Some(index) => index.wanting.get(field).is_some_and(|count| *count > 0),
             None => {
                 let mut classes = self.list.iter();
-                classes.any(|class| class.schema.wanted().contains(field))
+                classes.any(|class| class.schema.field_set().contains(field))
             }
         };
         if gone.iter().all(wants) {
@@ -231,17 +231,17 @@ mod tests {
                 prop_assert_eq!(classes.find(key).is_some(), model.contains(&entry));
                 if add {
                     prop_assert_eq!(classes.get_or_add(key, "i").sub_id, sub_id);
-                    fields.union_with(schemas[schema].wanted());
+                    fields.union_with(schemas[schema].field_set());
                     model.retain(|one| *one != entry);
                     model.push(entry);
                 } else if let Some(at) = classes.find(key) {
                     classes.remove(at);
-                    classes.narrow(&mut fields, schemas[schema].wanted());
+                    classes.narrow(&mut fields, schemas[schema].field_set());
                     model.retain(|one| *one != entry);
                 }
                 let mut wanted = FieldSet::empty();
                 for (schema, ..) in &model {
-                    wanted.union_with(schemas[*schema].wanted());
+                    wanted.union_with(schemas[*schema].field_set());
                 }
                 prop_assert_eq!(&fields, &wanted);
                 for (index, delivery) in DELIVERIES.iter().enumerate() {

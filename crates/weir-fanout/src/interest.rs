@@ -79,8 +79,8 @@ pub enum InterestChange {
 }
 
 impl Interest {
-    /// Returns the wanted item; `None` if the interest is withdrawn.
-    pub fn wanted(&self) -> Option<&ItemInterest> {
+    /// Returns the item that the shard subscribes to; `None` if the interest is withdrawn.
+    pub fn subscribed(&self) -> Option<&ItemInterest> {
         match &self.change {
             InterestChange::Subscribe(interest) => Some(interest),
             InterestChange::Unsubscribe(_) => None,

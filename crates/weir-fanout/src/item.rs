@@ -93,7 +93,7 @@ impl Item {
                 let table = &mut self.retained.get_or_insert_default().table;
                 let is_new = table.is_none();
                 if is_new {
-                    let mut new = RowTable::new(rules, schema.wanted().clone());
+                    let mut new = RowTable::new(rules, schema.field_set().clone());
                     new.await_rows(generation, workers);
                     *table = Some(new);
                 }
@@ -276,7 +276,7 @@ impl Item {
 
     /// Returns the current values if they are known for all fields of a schema.
     pub(crate) fn snapshot(&self, schema: &FieldSchema) -> Option<&Arc<FrozenValues>> {
-        let is_known = schema.wanted().is_subset(&self.known);
+        let is_known = schema.field_set().is_subset(&self.known);
         self.state.as_ref().filter(|_| is_known)
     }
 }

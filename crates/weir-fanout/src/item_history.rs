@@ -140,7 +140,7 @@ impl UpdateHistory {
     /// Returns the last updates with all fields of a schema, oldest first, up to `most`.
     pub(crate) fn list(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
         let newest = self.updates.iter().rev();
-        let read = newest.filter(|(_, fields)| schema.wanted().is_subset(fields));
+        let read = newest.filter(|(_, fields)| schema.field_set().is_subset(fields));
         let values = read.take(most).map(|(values, _)| Arc::clone(values));
         let mut values: Vec<_> = values.collect();
         values.reverse();

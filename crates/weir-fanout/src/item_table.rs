@@ -153,7 +153,7 @@ impl ItemTable {
         let item = &mut self.items[slot as usize];
         let retains_more = item.retain(keep, key.schema, self.generation.wrapping_add(1));
         self.generation = self.generation.wrapping_add(u32::from(retains_more));
-        let grew = item.widen(key.schema.wanted()) || retains_more;
+        let grew = item.widen(key.schema.field_set()) || retains_more;
         let classes = item.classes.len();
         let class = item.classes.get_or_add(key, shown);
         if class.members.is_empty() {
@@ -248,7 +248,9 @@ impl ItemTable {
             return removal;
         }
         // An unused field could still cause extraction of the item's records to fail.
-        let is_narrower = item.classes.narrow(&mut item.fields, key.schema.wanted());
+        let is_narrower = item
+            .classes
+            .narrow(&mut item.fields, key.schema.field_set());
         if is_narrower || ends_positions || item.retention() != retained_before {
             let interest = item.interest(removed.slot);
             removal.change = Some((item.name.clone(), InterestChange::Subscribe(interest)));

@@ -16,7 +16,7 @@ pub struct FieldSchema {
     /// Names as requested, separated by white space.
     text: Box<str>,
     fields: SmallVec<[Option<u16>; 8]>,
-    wanted: FieldSet,
+    field_set: FieldSet,
     /// Positions, from 1, of the fields `key` and `command` of a schema for mode COMMAND.
     pub command: Option<(u32, u32)>,
     /// Dynamic fields of the schema, which keep their indexes while it is used.
@@ -49,7 +49,7 @@ impl FieldSchema {
         let command = position(KEY_FIELD).zip(position(COMMAND_FIELD));
         let schema = Self::resolve(schema, mapping);
         Self {
-            wanted: mapping.all_fields(),
+            field_set: mapping.all_fields(),
             command,
             ..schema
         }
@@ -61,7 +61,7 @@ impl FieldSchema {
         let mapped = fields.iter().flatten().map(|index| usize::from(*index));
         Self {
             text: Box::default(),
-            wanted: mapped.collect(),
+            field_set: mapped.collect(),
             fields,
             command: None,
             _dynamic: Vec::new(),
@@ -83,8 +83,8 @@ impl FieldSchema {
     }
 
     /// Returns the indexes of all fields.
-    pub fn wanted(&self) -> &FieldSet {
-        &self.wanted
+    pub fn field_set(&self) -> &FieldSet {
+        &self.field_set
     }
 
     /// Returns the number of fields.

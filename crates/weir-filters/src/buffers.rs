@@ -92,15 +92,15 @@ impl FilterBuffers {
     }
 
     /// Allows as much work as an event loop may do at once.
-    pub(crate) fn allow_at_once(&mut self) {
-        let units = AT_ONCE_UNITS.min(self.iteration_units);
-        self.batch_buffers.meter = WorkMeter::at_once(units);
+    pub(crate) fn allow_small_work(&mut self) {
+        let units = SMALL_WORK_UNITS.min(self.iteration_units);
+        self.batch_buffers.meter = WorkMeter::small(units);
     }
 
     /// Charges the work done at once to the iteration.
-    pub(crate) fn count_at_once(&mut self) {
+    pub(crate) fn count_small_work(&mut self) {
         self.iteration_units -=
-            AT_ONCE_UNITS.min(self.iteration_units) - self.batch_buffers.meter.units_left;
+            SMALL_WORK_UNITS.min(self.iteration_units) - self.batch_buffers.meter.units_left;
     }
 
     /// Allows work until `meter` stops it.
@@ -153,9 +153,9 @@ impl WorkMeter {
         }
     }
 
-    fn at_once(units_left: u64) -> Self {
+    fn small(units_left: u64) -> Self {
         Self {
-            batch_bytes: AT_ONCE_BATCH_BYTES,
+            batch_bytes: SMALL_WORK_BATCH_BYTES,
             units_left,
             ..Self::unlimited()
         }
@@ -241,9 +241,9 @@ impl BatchBuffers {
 }
 
 /// Bytes to which a batch may decompress on an event loop.
-const AT_ONCE_BATCH_BYTES: usize = 256 << 10;
+const SMALL_WORK_BATCH_BYTES: usize = 256 << 10;
 /// Units of work at once for one frame, and for all frames of one iteration; a few milliseconds.
-const AT_ONCE_UNITS: u64 = 512 << 10;
+const SMALL_WORK_UNITS: u64 = 512 << 10;
 const ITERATION_UNITS: u64 = 1 << 20;
 /// Number of calls per reading of the clock, which is a system call.
 const CALLS_PER_CLOCK_READ: u32 = 16;

@@ -13,7 +13,7 @@ impl FilterChain {
     ///
     /// # Errors
     /// [`WireError`] if the frame does not match its version.
-    pub fn at_once(
+    pub fn filter_now(
         &self,
         direction: Direction,
         frame: &mut [u8],
@@ -26,9 +26,9 @@ impl FilterChain {
             return Ok(Err(Box::new(work)));
         }
         work.borrow_from(buffers);
-        buffers.allow_at_once();
+        buffers.allow_small_work();
         let step = work.advance(self, frame, buffers);
-        buffers.count_at_once();
+        buffers.count_small_work();
         match step? {
             WorkProgress::Done => Ok(Ok(work.finish(frame, buffers))),
             WorkProgress::Paused => Ok(Err(Box::new(work))),

@@ -157,7 +157,7 @@ impl LastValuesConfig {
             (0, Some(_)) => SNAPSHOT_BYTES / all.iter().filter(is_snapshot).count().max(1),
             (bytes, _) => bytes.div_ceil(all.len().max(1)),
         };
-        let kept = match config.snapshots {
+        let scope = match config.snapshots {
             Some(snapshots) => match snapshots.mode {
                 SnapshotMode::Merge => StoredRecords::Last,
                 SnapshotMode::Distinct => StoredRecords::Recent(snapshots.distinct_length),
@@ -168,7 +168,10 @@ impl LastValuesConfig {
             None if config.mapping.command_mode().is_enforced() => return StoreConfig::default(),
             None => StoredRecords::Last,
         };
-        StoreConfig { bytes: share, kept }
+        StoreConfig {
+            bytes: share,
+            scope,
+        }
     }
 }
 

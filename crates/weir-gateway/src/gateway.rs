@@ -14,7 +14,7 @@ use weir_identity::{Revocation, RevocationError, RevocationKey};
 use weir_mapping::ConnectionConfig;
 use weir_net::MailboxSender;
 use weir_net::admin::{AdminOptions, AdminServer};
-use weir_net::descriptors::client_ceiling;
+use weir_net::descriptors::client_limit;
 use weir_net::http1::ParseLimits;
 use weir_net::listener::{end_stalled, limit_unsent};
 use weir_net::memory::MemoryMeter;
@@ -562,7 +562,7 @@ fn net_limits(limits: &GatewayLimits, connections: usize) -> server::ConnectionL
         },
         message_bytes: limits.request_bytes,
         send_queue_bytes: limits.queue_bytes,
-        descriptor_ceiling: client_ceiling(),
+        descriptor_limit: client_limit(),
         ..defaults
     }
 }

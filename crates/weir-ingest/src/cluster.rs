@@ -218,7 +218,7 @@ pub(crate) fn ingest_config(config: &ConnectionConfig, cluster: &Cluster) -> Ing
     let (from, hold) = match (config.consume_from, &config.group_id) {
         // The first subscriber must get the whole topic, so reading starts with it.
         (ConsumeFrom::Earliest, _) => (StartFrom::Earliest, PauseScope::All),
-        (ConsumeFrom::Latest, Some(_)) => (StartFrom::Latest, PauseScope::Stored),
+        (ConsumeFrom::Latest, Some(_)) => (StartFrom::Latest, PauseScope::Committed),
         (ConsumeFrom::Latest, None) => (StartFrom::Latest, PauseScope::Nothing),
     };
     let (topics, pattern) = match config.mapping.has_patterns() {

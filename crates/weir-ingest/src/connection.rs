@@ -102,7 +102,7 @@ impl KafkaConnection {
 
     /// Sends a shard's interest to all workers; see [`InterestInbox::put`].
     pub fn set_interest(&self, interest: Interest, first: bool) {
-        let withdrawn = interest.wanted().is_none();
+        let withdrawn = interest.subscribed().is_none();
         for worker in &self.workers {
             worker.interests.put(interest.clone(), first);
         }

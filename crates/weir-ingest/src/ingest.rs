@@ -247,11 +247,11 @@ impl<'a, E: From<ItemEvent> + Send + 'static> PollState<'_, 'a, E> {
         let subscribed_items = &self.ingest.connection.subscribed_items;
         let poll_records = self.ingest.connection.cluster.poll_records;
         if !subscribed_items.is_none() {
-            self.release(reader)?;
+            self.resume(reader)?;
         }
         let mut timeout = POLL_TIMEOUT;
         if let Some(schemas) = &mut self.progress.schemas {
-            schemas.release(&self.ingest.connection, reader)?;
+            schemas.resume_found(&self.ingest.connection, reader)?;
             if schemas.is_any() {
                 timeout = crate::schema_wait::POLL_TIMEOUT;
             }
@@ -270,19 +270,19 @@ impl<'a, E: From<ItemEvent> + Send + 'static> PollState<'_, 'a, E> {
             batch.clear();
         }
         if let Some(schemas) = &mut self.progress.schemas {
-            schemas.hold(&self.ingest.connection, reader, batch)?;
+            schemas.pause_missing(&self.ingest.connection, reader, batch)?;
         }
         self.progress.schedule.count(batch.len());
         self.mappers.map(batch);
         Ok(())
     }
 
-    fn release(&mut self, reader: &mut KafkaReader<'a>) -> Result<(), SourceError> {
+    fn resume(&mut self, reader: &mut KafkaReader<'a>) -> Result<(), SourceError> {
         let (now, connection) = (Instant::now(), &self.ingest.connection);
         match self.progress.gate.subscribed(now) {
             Some(ReadRelease::New) => reader.resume_new()?,
             Some(ReadRelease::Resumed) => {
-                if reader.has_stored_positions() {
+                if reader.has_committed_offsets() {
                     self.progress.late_until = Some(now + crate::late::WINDOW);
                     connection.late.set_open(true);
                 }

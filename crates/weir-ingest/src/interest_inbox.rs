@@ -42,7 +42,7 @@ impl InterestInbox {
         if inner.closed {
             return;
         }
-        let withdrawn = interest.wanted().is_none();
+        let withdrawn = interest.subscribed().is_none();
         let key = (Arc::clone(&interest.name), interest.shard);
         match inner.interests.entry(key) {
             Entry::Vacant(entry) => {
@@ -118,7 +118,7 @@ mod tests {
         let mut taken = Vec::new();
         interests.take(|interest| {
             let name = &interest.name;
-            taken.push(match interest.wanted() {
+            taken.push(match interest.subscribed() {
                 Some(wanted) => format!("{name} {}", wanted.item.slot),
                 None => format!("no {name}"),
             });

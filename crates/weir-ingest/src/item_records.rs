@@ -30,7 +30,7 @@ pub struct StoreConfig {
     /// Maximum memory in bytes; 0 stores nothing.
     pub bytes: usize,
     /// Records that are stored of each item.
-    pub kept: StoredRecords,
+    pub scope: StoredRecords,
 }
 
 impl StoreConfig {
@@ -75,8 +75,8 @@ pub(crate) struct RowRecords {
 }
 
 impl ItemRecords {
-    pub(crate) fn new(kept: StoredRecords) -> Self {
-        match kept {
+    pub(crate) fn new(scope: StoredRecords) -> Self {
+        match scope {
             StoredRecords::Last => Self::default(),
             StoredRecords::Recent(_) => Self::Recent(Box::default()),
             StoredRecords::Rows => Self::Rows(Box::default()),
@@ -97,10 +97,10 @@ impl ItemRecords {
         &mut self,
         source: RecordSource,
         record: &RecordView<'_>,
-        kept: StoredRecords,
+        scope: StoredRecords,
         row: Option<RowOf<'_>>,
     ) {
-        match (self, kept) {
+        match (self, scope) {
             (Self::Last(last), _) => last.fill(source, record),
             (Self::Recent(recent), StoredRecords::Recent(most)) => {
                 recent.push(source, record, most.max(1));

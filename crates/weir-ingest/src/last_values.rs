@@ -22,7 +22,7 @@ const ENTRY_BYTES: usize = 192;
 /// Records by item name; the least recently updated items are evicted.
 #[derive(Debug)]
 pub(crate) struct LastValueStore {
-    kept: StoredRecords,
+    scope: StoredRecords,
     bytes_max: usize,
     pub(crate) bytes: usize,
     entries: LruSlab<LastValueEntry>,
@@ -50,9 +50,9 @@ impl LastValueEntry {
 }
 
 impl LastValueStore {
-    pub(crate) fn new(kept: StoredRecords, bytes_max: usize, start: Instant) -> Self {
+    pub(crate) fn new(scope: StoredRecords, bytes_max: usize, start: Instant) -> Self {
         Self {
-            kept,
+            scope,
             bytes_max,
             bytes: 0,
             entries: LruSlab::new(),
@@ -70,7 +70,7 @@ impl LastValueStore {
 
     /// Returns `true` if a record is the current state of its item.
     pub(crate) fn has_states(&self) -> bool {
-        self.kept == StoredRecords::Last
+        self.scope == StoredRecords::Last
     }
 
     /// Stores a record of an item; `row` is the row that it changes.
@@ -93,7 +93,7 @@ impl LastValueStore {
         };
         let entry = self.entries.get_mut(slot);
         self.bytes -= entry.bytes();
-        entry.records.put(source, record, self.kept, row);
+        entry.records.put(source, record, self.scope, row);
         entry.updated_s = updated_s;
         let is_empty = entry.records.is_empty();
         self.bytes += entry.bytes();
@@ -157,7 +157,7 @@ impl LastValueStore {
         if records.len() > count {
             records.sort_unstable_by_key(|(order, _)| *order);
         }
-        let most = match self.kept {
+        let most = match self.scope {
             StoredRecords::Recent(most) => most.max(1),
             StoredRecords::Last | StoredRecords::Rows => usize::MAX,
         };
@@ -186,7 +186,7 @@ impl LastValueStore {
         let entry = LastValueEntry {
             name: Arc::clone(&name),
             updated_s: 0,
-            records: ItemRecords::new(self.kept),
+            records: ItemRecords::new(self.scope),
         };
         self.bytes += entry.bytes();
         let slot = self.entries.insert(entry);
@@ -221,8 +221,8 @@ mod tests {
         }
     }
 
-    fn store(kept: StoredRecords, bytes_max: usize) -> LastValueStore {
-        LastValueStore::new(kept, bytes_max, Instant::now())
+    fn store(scope: StoredRecords, bytes_max: usize) -> LastValueStore {
+        LastValueStore::new(scope, bytes_max, Instant::now())
     }
 
     fn put(last: &mut LastValueStore, name: &str, record: &RecordView<'_>) {
@@ -268,14 +268,16 @@ mod tests {
                 model.insert(name, (at, len));
                 prop_assert!(last.bytes <= 3_000);
             }
-            let kept = |name: &u8| last.with(&name.to_string(), |view| view.value.map(<[u8]>::len));
+            let len_of = |name: &u8| {
+                last.with(&name.to_string(), |view| view.value.map(<[u8]>::len))
+            };
             let mut by_age: Vec<_> = model.iter().collect();
             by_age.sort_by_key(|(_, (at, _))| std::cmp::Reverse(*at));
-            let held = by_age.iter().take_while(|(name, _)| kept(name).is_some()).count();
+            let held = by_age.iter().take_while(|(name, _)| len_of(name).is_some()).count();
             prop_assert_eq!(held, last.len());
             prop_assert!(held >= 1 && last.evicted as usize >= model.len() - held);
             for (name, (_, len)) in by_age.into_iter().take(held) {
-                prop_assert_eq!(kept(name), Some(Some(*len)));
+                prop_assert_eq!(len_of(name), Some(Some(*len)));
             }
         }
     }

@@ -171,7 +171,7 @@ impl RoutingTable {
     /// before [`Self::apply`]. The shard waits for them, so there is exactly one event, even if
     /// nothing is stored.
     pub fn backfill_events(&self, interest: &Interest) -> impl Iterator<Item = ItemEvent> + use<> {
-        let Some(wanted) = interest.wanted() else {
+        let Some(wanted) = interest.subscribed() else {
             return None.into_iter().chain(None);
         };
         let (item, route) = (wanted.item, self.route(&interest.name));

@@ -1,4 +1,4 @@
-//! Partitions that wait for a schema. Each is held at its first record with an unknown schema id,
+//! Partitions that wait for a schema. Each is paused at its first record with an unknown schema id,
 //! while all others are read on.
 
 use std::sync::atomic::Ordering;
@@ -19,18 +19,18 @@ pub(crate) const POLL_TIMEOUT: Duration = Duration::from_millis(10);
 pub(crate) struct SchemaWaits {
     lookups: Lookups,
     known: KnownSchemas,
-    held: Vec<HeldPartition>,
+    paused: Vec<PausedPartition>,
 }
 
 #[derive(Debug)]
-struct HeldPartition {
+struct PausedPartition {
     topic: Box<str>,
     partition: i32,
     id: SchemaId,
     since: Instant,
 }
 
-impl HeldPartition {
+impl PausedPartition {
     fn is_of(&self, record: &LentRecord<'_>) -> bool {
         self.partition == record.partition() && *self.topic == *record.topic()
     }
@@ -51,37 +51,37 @@ impl SchemaWaits {
         Ok(Some(Self {
             lookups,
             known: KnownSchemas::default(),
-            held: Vec::new(),
+            paused: Vec::new(),
         }))
     }
 
     /// Returns `true` if a partition waits.
     pub(crate) fn is_any(&self) -> bool {
-        !self.held.is_empty()
+        !self.paused.is_empty()
     }
 
-    /// Reads partitions on whose schemas were found or given up.
-    pub(crate) fn release(
+    /// Resumes partitions whose schemas were found or given up.
+    pub(crate) fn resume_found(
         &mut self,
         connection: &KafkaConnection,
         reader: &mut KafkaReader<'_>,
     ) -> Result<(), SourceError> {
         let (table, counters) = (connection.config.schemas(), &connection.schemas);
         let mut index = 0;
-        while let Some(held) = self.held.get(index) {
-            if table.get(&held.id).is_none() {
+        while let Some(paused) = self.paused.get(index) {
+            if table.get(&paused.id).is_none() {
                 // The failure may have been forgotten before it was seen here.
-                self.lookups.request(&registry_id(&held.id));
+                self.lookups.request(&registry_id(&paused.id));
                 index += 1;
                 continue;
             }
-            let held = self.held.swap_remove(index);
-            reader.release(&held.topic, held.partition)?;
-            let waited = held.since.elapsed();
+            let paused = self.paused.swap_remove(index);
+            reader.resume_partition(&paused.topic, paused.partition)?;
+            let waited = paused.since.elapsed();
             add(&counters.wait_us, waited.as_micros() as u64);
             tracing::info!(
-                connection = %connection.config.name, topic = &*held.topic,
-                partition = held.partition, schema = %held.id,
+                connection = %connection.config.name, topic = &*paused.topic,
+                partition = paused.partition, schema = %paused.id,
                 waited_ms = waited.as_millis() as u64, "partition resumed"
             );
         }
@@ -89,8 +89,8 @@ impl SchemaWaits {
         Ok(())
     }
 
-    /// Removes the records from `batch` that have to wait, and holds their partitions.
-    pub(crate) fn hold(
+    /// Removes the records from `batch` that have to wait, and pauses their partitions.
+    pub(crate) fn pause_missing(
         &mut self,
         connection: &KafkaConnection,
         reader: &mut KafkaReader<'_>,
@@ -98,14 +98,14 @@ impl SchemaWaits {
     ) -> Result<(), SourceError> {
         let mut new = Vec::new();
         batch.retain(|record| {
-            if self.held.iter().any(|held| held.is_of(record)) {
+            if self.paused.iter().any(|paused| paused.is_of(record)) {
                 return false;
             }
             let Some(id) = self.missing(connection, record) else {
                 return true;
             };
             new.push(record.offset());
-            self.held.push(HeldPartition {
+            self.paused.push(PausedPartition {
                 topic: record.topic().into(),
                 partition: record.partition(),
                 id,
@@ -113,14 +113,14 @@ impl SchemaWaits {
             });
             false
         });
-        let first = self.held.len() - new.len();
-        for (held, offset) in self.held[first..].iter().zip(new) {
-            self.lookups.request(&registry_id(&held.id));
-            reader.hold(&held.topic, held.partition, offset)?;
+        let first = self.paused.len() - new.len();
+        for (paused, offset) in self.paused[first..].iter().zip(new) {
+            self.lookups.request(&registry_id(&paused.id));
+            reader.pause_partition(&paused.topic, paused.partition, offset)?;
             add(&connection.schemas.waits, 1);
             tracing::info!(
-                connection = %connection.config.name, topic = &*held.topic,
-                partition = held.partition, offset, schema = %held.id,
+                connection = %connection.config.name, topic = &*paused.topic,
+                partition = paused.partition, offset, schema = %paused.id,
                 "partition waits for a schema"
             );
         }
@@ -165,7 +165,7 @@ impl SchemaWaits {
         ] {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        let waiting = self.held.len() as u64;
+        let waiting = self.paused.len() as u64;
         counters.waiting.store(waiting, Ordering::Relaxed);
     }
 }

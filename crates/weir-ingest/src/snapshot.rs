@@ -103,7 +103,7 @@ impl SnapshotMapping {
         interest: &Interest,
         (mapping, values): (&Mapping, &mut FieldValues),
     ) {
-        let Some(fields) = interest.wanted().map(|wanted| &wanted.fields) else {
+        let Some(fields) = interest.subscribed().map(|wanted| &wanted.fields) else {
             return;
         };
         let mut stored = Vec::new();

@@ -86,7 +86,7 @@ impl<E: From<ItemEvent>> Mapper<E> {
         store: StoreConfig,
     ) -> Self {
         let now = Instant::now();
-        let new = || LastValueStore::new(store.kept, store.bytes, now);
+        let new = || LastValueStore::new(store.scope, store.bytes, now);
         Self {
             snapshot: SnapshotMapping::of(&connection.config),
             classes: RecordClasses::of(&connection),
@@ -129,7 +129,7 @@ impl<E: From<ItemEvent>> Mapper<E> {
         self.update_layout();
         let connection = Arc::clone(&self.connection);
         connection.workers[self.index].interests.take(|interest| {
-            if interest.wanted().is_none() {
+            if interest.subscribed().is_none() {
                 return self.withdrawn.push_back(interest);
             }
             self.count_passed(&interest);
@@ -204,7 +204,7 @@ impl<E: From<ItemEvent>> Mapper<E> {
 
     /// Sends the current values to a shard with a new interest in an item or in more of its fields.
     fn send_backfill(&mut self, interest: &Interest) {
-        let Some(ItemInterest { item, fields, .. }) = interest.wanted() else {
+        let Some(ItemInterest { item, fields, .. }) = interest.subscribed() else {
             return;
         };
         let route = self.table.route(&interest.name);
@@ -269,7 +269,7 @@ impl<E: From<ItemEvent>> Mapper<E> {
             names.for_each(|name| passed.note(name));
         }
         let routes = routes(&self.table, &self.names, self.classes.as_ref());
-        let Some(fields) = wanted(&routes) else {
+        let Some(fields) = field_union(&routes) else {
             add(&counters.unrouted, 1);
             return;
         };
@@ -482,7 +482,7 @@ fn ended_snapshots(
 }
 
 /// Returns the union of the fields of all routes; `None` without routes.
-pub(crate) fn wanted(routes: &[&Route]) -> Option<Arc<FieldSet>> {
+pub(crate) fn field_union(routes: &[&Route]) -> Option<Arc<FieldSet>> {
     let (first, others) = routes.split_first()?;
     if others.is_empty() {
         return Some(Arc::clone(&first.fields));

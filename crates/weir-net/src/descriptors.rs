@@ -9,15 +9,15 @@ const RESERVED: u64 = 64;
 
 /// Returns the lowest file descriptor that a client's connection must not use.
 ///
-/// The system assigns the lowest free number. So a number at or above the ceiling means that fewer
+/// The system assigns the lowest free number. So a number at or above the limit means that fewer
 /// than 64 file descriptors are left, or a quarter of the limit if that is less. Nothing has to be
 /// counted.
-pub fn client_ceiling() -> RawFd {
+pub fn client_limit() -> RawFd {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    ceiling(limit)
+    limit_for_clients(limit)
 }
 
-fn ceiling(limit: u64) -> RawFd {
+fn limit_for_clients(limit: u64) -> RawFd {
     let reserved = RESERVED.min(limit / 4);
     RawFd::try_from(limit - reserved).unwrap_or(RawFd::MAX)
 }
@@ -28,9 +28,9 @@ mod tests {
 
     #[test]
     fn some_descriptors_are_reserved() {
-        assert_eq!(ceiling(1_024), 960);
-        assert_eq!(ceiling(100), 75);
-        assert_eq!(ceiling(u64::MAX), RawFd::MAX);
-        assert!(client_ceiling() > 0);
+        assert_eq!(limit_for_clients(1_024), 960);
+        assert_eq!(limit_for_clients(100), 75);
+        assert_eq!(limit_for_clients(u64::MAX), RawFd::MAX);
+        assert!(client_limit() > 0);
     }
 }

@@ -327,7 +327,7 @@ fn clients_leave_file_descriptors_to_admin_port() {
     // around this one.
     let probe = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let limits = ConnectionLimits {
-        descriptor_ceiling: probe.as_raw_fd() + 100,
+        descriptor_limit: probe.as_raw_fd() + 100,
         ..ConnectionLimits::default()
     };
     let (address, _, mailbox, thread) = data(limits, bounded(0).1);
@@ -345,7 +345,7 @@ fn clients_leave_file_descriptors_to_admin_port() {
     let last = clients.last().expect("clients");
     assert!(
         !served(last),
-        "file descriptor of the last client above the ceiling"
+        "file descriptor of the last client above the limit"
     );
     drop(clients);
     // When file descriptors are free again, new connections are accepted after the pause.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use weir_sasl::client::{LoginDialogue, LoginProgress, SaslExchange, ScramUser};
-use weir_sasl::server::{Admission, LoginEnv, LoginReply, Mechanism, ServerLogin};
+use weir_sasl::server::{Admission, LoginEnv, LoginResponse, Mechanism, ServerLogin};
 use weir_sasl::users::{Credential, Users};
 use weir_security::{Login, ScramHash, Secret};
 
@@ -65,8 +65,8 @@ fn log_in(name: &'static str, hash: ScramHash, user: &Arc<ScramUser>, users: &Us
         client.write(&mut request, 1, "bench").expect("encodes");
         assert_eq!(server.admit(key, true), Admission::Login);
         let response = match server.request(&request, &env).expect("valid") {
-            LoginReply::Send(frame) => frame,
-            LoginReply::User(_) => server.accept(None),
+            LoginResponse::Send(frame) => frame,
+            LoginResponse::User(_) => server.accept(None),
             other => panic!("{other:?}"),
         };
         let progress = client.read(&response[8..], Instant::now(), 0);

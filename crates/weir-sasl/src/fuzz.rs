@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use weir_security::{Login, ScramHash, Secret};
 
 use crate::client::{LoginDialogue, LoginProgress, SaslExchange, ScramUser};
-use crate::server::{FailureReason, LoginEnv, LoginReply, Mechanism, ServerLogin};
+use crate::server::{FailureReason, LoginEnv, LoginResponse, Mechanism, ServerLogin};
 use crate::users::{UserFile, Users};
 
 /// Logs in with the responses of a broker; the first byte selects the mechanism, and each response
@@ -91,10 +91,10 @@ pub fn server_login(data: &[u8]) {
             },
         };
         match reply {
-            LoginReply::Send(_) => {}
-            LoginReply::Check(_) => drop(login.reject(FailureReason::Credentials)),
-            LoginReply::User(user) => panic!("{user} is logged in without a password"),
-            LoginReply::Failed { .. } => return,
+            LoginResponse::Send(_) => {}
+            LoginResponse::Check(_) => drop(login.reject(FailureReason::Credentials)),
+            LoginResponse::User(user) => panic!("{user} is logged in without a password"),
+            LoginResponse::Failed { .. } => return,
         }
         assert!(!login.is_logged_in());
     }

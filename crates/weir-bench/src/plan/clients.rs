@@ -78,7 +78,7 @@ impl ClientsPlan {
         let (pool, extended) = self.pool();
         let names = pool.names(KEYS, extended);
         let drawn = || names[usize::try_from(index).unwrap_or(0) % KEYS].clone();
-        let key = self.wanted_key().unwrap_or_else(drawn);
+        let key = self.expected_key().unwrap_or_else(drawn);
         let item = published.items.replace(KEY_PLACEHOLDER, &key);
         (Some(key), item)
     }
@@ -93,7 +93,12 @@ impl ClientsPlan {
 
     /// Returns the number of deliveries of acknowledged records that `clients` clients expect, each
     /// for its key; `None` if every client receives every record.
-    pub(crate) fn wanted(&self, ledger: &[LedgerEntry], clients: u64, seed: u64) -> Option<u64> {
+    pub(crate) fn expected_deliveries(
+        &self,
+        ledger: &[LedgerEntry],
+        clients: u64,
+        seed: u64,
+    ) -> Option<u64> {
         if !self.scenario.corrected().items.contains(KEY_PLACEHOLDER) {
             return None;
         }
@@ -103,7 +108,7 @@ impl ClientsPlan {
             let id = ids.id(key.as_bytes());
             id.map_or(0, |id| ledger.records(Expected::Key(id)))
         };
-        if let Some(key) = self.wanted_key() {
+        if let Some(key) = self.expected_key() {
             return Some(clients * records(&key));
         }
         let (pool, extended) = self.pool();
@@ -124,7 +129,7 @@ impl ClientsPlan {
 
     /// Returns the single key of all clients as it is in the records: names of the pool are
     /// extended if the pool is.
-    pub(crate) fn wanted_key(&self) -> Option<String> {
+    pub(crate) fn expected_key(&self) -> Option<String> {
         let key = self.key.as_ref()?;
         let (pool, extended) = self.pool();
         let at = pool.names(KEYS, false).iter().position(|name| name == key);
@@ -169,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn wanted_deliveries_sum_each_clients_key() {
+    fn expected_deliveries_sum_each_clients_key() {
         let entry = |key: &str, last_seq| LedgerEntry {
             key: key.to_owned(),
             producer: 0,
@@ -180,17 +185,20 @@ mod tests {
         };
         let ledger = [entry("Apple", 11), entry("Fig", 5)];
         let keyed = ClientsPlan::default();
-        assert_eq!(keyed.wanted(&ledger, 80, 7), Some(2 * 10 + 2 * 4));
+        assert_eq!(
+            keyed.expected_deliveries(&ledger, 80, 7),
+            Some(2 * 10 + 2 * 4)
+        );
         let one = ClientsPlan {
             key: Some("Fig".to_owned()),
             ..ClientsPlan::default()
         };
-        assert_eq!(one.wanted(&ledger, 80, 7), Some(80 * 4));
+        assert_eq!(one.expected_deliveries(&ledger, 80, 7), Some(80 * 4));
         let all = ClientsPlan {
             scenario: Scenario::One,
             ..ClientsPlan::default()
         };
-        assert_eq!(all.wanted(&ledger, 80, 7), None);
+        assert_eq!(all.expected_deliveries(&ledger, 80, 7), None);
     }
 
     #[test]
@@ -212,7 +220,7 @@ mod tests {
             ..ClientsPlan::default()
         };
         let long = clients(Keys::ExtendedFruits, "Fig");
-        assert_eq!(long.wanted_key(), Some(extended_key("Fig")));
+        assert_eq!(long.expected_key(), Some(extended_key("Fig")));
         assert_eq!(long.item(3), long.item(4));
         let own = clients(Keys::ExtendedFruits, "order-17");
         assert_eq!(own.item(0).1, "ltest-[key=order-17]");

@@ -32,7 +32,7 @@ impl Delivery {
         let transition = item.backfill(values, fields);
         for class in &mut item.classes {
             let is_state = class.delivery.payload_source() == PayloadSource::State;
-            if is_state && class.schema.wanted().is_subset(&item.known) {
+            if is_state && class.schema.field_set().is_subset(&item.known) {
                 if let Some(emission) = transition.emission(class.delivery) {
                     self.send_to_class(output, sessions, class, &emission.as_backfill());
                 }
@@ -102,7 +102,7 @@ impl Delivery {
             if class.delivery.payload_source() != PayloadSource::Event {
                 continue;
             }
-            let (wanted, at) = (class.schema.wanted(), class.at());
+            let (wanted, at) = (class.schema.field_set(), class.at());
             let read = past.iter().filter(|one| wanted.is_subset(&one.fields));
             let read: Vec<_> = read.map(|one| &one.values).collect();
             for member in &mut class.members {

@@ -192,7 +192,7 @@ fn missed_queue(
     class: ClassKey<'_>,
     missed: &[MissedUpdate],
 ) -> Box<UpdateQueue> {
-    let wanted = class.schema.wanted();
+    let wanted = class.schema.field_set();
     let mut readable = missed.iter().filter(|one| wanted.is_subset(&one.fields));
     match class.delivery.payload_source() {
         PayloadSource::Event => {

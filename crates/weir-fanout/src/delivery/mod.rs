@@ -127,7 +127,7 @@ impl Delivery {
                 PayloadSource::Event | PayloadSource::Row => extracted,
                 PayloadSource::State => &item.known,
             };
-            if !class.schema.wanted().is_subset(fields) {
+            if !class.schema.field_set().is_subset(fields) {
                 // The record was read before this class requested its fields, so its members joined
                 // later and do not need it.
                 class.require_full();

@@ -92,7 +92,7 @@ pub fn parse_message(text: &str, limits: EventLimits) -> Result<ClientMessage, M
             let mut request = EventRequest {
                 snapshot: snapshot.unwrap_or(true),
                 mode: name.as_deref().map(mode).transpose()?,
-                ..wanted(&items, adapter.as_deref(), limits)?
+                ..requested(&items, adapter.as_deref(), limits)?
             };
             for field in &fields {
                 request.add_field(field, limits)?;
@@ -107,7 +107,7 @@ pub fn parse_message(text: &str, limits: EventLimits) -> Result<ClientMessage, M
             ClientMessage::Subscribe(ClientLogin { user, password }, request)
         }
         Document::Unsubscribe { items, adapter } => {
-            let request = wanted(&items, adapter.as_deref(), limits)?;
+            let request = requested(&items, adapter.as_deref(), limits)?;
             ClientMessage::Unsubscribe(request.items, request.adapter)
         }
     };
@@ -115,7 +115,7 @@ pub fn parse_message(text: &str, limits: EventLimits) -> Result<ClientMessage, M
 }
 
 /// Reads the members that all messages have.
-fn wanted(
+fn requested(
     items: &[String],
     adapter: Option<&str>,
     limits: EventLimits,

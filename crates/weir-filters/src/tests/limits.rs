@@ -110,7 +110,7 @@ fn event_loop_defers_bombs_and_many_batches() {
     for records in cases {
         let mut frame = request(&[("low", &[(0, records)])], -1, 9);
         let before = frame.clone();
-        let done = lower.at_once(Direction::Produce, &mut frame, HEAD.len(), 9, &mut buffers);
+        let done = lower.filter_now(Direction::Produce, &mut frame, HEAD.len(), 9, &mut buffers);
         assert!(matches!(done, Ok(Err(_))));
         assert!(frame == before, "nothing is changed yet");
         buffers.begin_iteration();
@@ -121,7 +121,7 @@ fn event_loop_defers_bombs_and_many_batches() {
         let records = empty_records(2_000, Codec::Zstd, None);
         let mut frame = request(&[("low", &[(0, records)])], -1, 9);
         let at = HEAD.len();
-        match lower.at_once(Direction::Produce, &mut frame, at, 9, &mut buffers) {
+        match lower.filter_now(Direction::Produce, &mut frame, at, 9, &mut buffers) {
             Ok(Ok(_)) => done += 1,
             Ok(Err(_)) => break,
             Err(error) => panic!("{error}"),

@@ -51,7 +51,7 @@ impl Clients {
             item,
             name: Arc::clone(name),
             connection: *connection,
-            fields: class.schema.wanted().clone(),
+            fields: class.schema.field_set().clone(),
             snapshot,
             point,
             began: Instant::now(),

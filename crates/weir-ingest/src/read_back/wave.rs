@@ -15,7 +15,7 @@ use crate::missed::{MissedRecord, ReadBackOutcome, ReadBackRequest, ResetReason}
 use crate::record_classes::RecordClasses;
 use crate::routing::RoutingTable;
 use crate::schemas::fetch_missing;
-use crate::worker::{routes, wanted};
+use crate::worker::{field_union, routes};
 
 /// Maximum bytes of the values of all records of a wave.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -180,7 +180,7 @@ impl<'c> Wave<'c> {
             classes.find(&view, &self.names, (mapping, &self.table), false);
         }
         let routes = routes(&self.table, &self.names, self.classes.as_ref());
-        let Some(fields) = wanted(&routes) else {
+        let Some(fields) = field_union(&routes) else {
             return;
         };
         if mapping

@@ -27,8 +27,8 @@ pub enum PauseScope {
     /// No partition is paused.
     #[default]
     Nothing,
-    /// Partitions that resume from a stored offset are paused.
-    Stored,
+    /// Partitions that resume from a committed offset are paused.
+    Committed,
     /// All partitions are paused.
     All,
 }

@@ -50,7 +50,7 @@ struct Discovery {
     client: Arc<dyn PartitionClient>,
     shared: Arc<IngestState>,
     from: StartFrom,
-    /// Start at stored offsets, if there are any.
+    /// Start at committed offsets, if there are any.
     resume: bool,
     topics: Vec<String>,
     pattern: Option<TopicPattern>,
@@ -327,18 +327,22 @@ impl Discovery {
         assign_ready(&*self.client, &self.shared)
     }
 
-    /// Requests start offsets and stores them: stored ones, if there are any, else those that the
-    /// configuration names.
+    /// Requests start offsets and stores them: committed ones, if there are any, else those of the
+    /// configuration.
     fn request_starts(&self, mut unknown: Vec<TopicPartition>) -> Result<(), RequestError> {
         if unknown.is_empty() {
             return Ok(());
         }
         if self.resume {
-            let stored = self.client.committed(&unknown)?;
+            let committed = self.client.committed(&unknown)?;
             let has_offset = |it: &&Committed| it.1.is_some();
-            let found: HashSet<_> = stored.iter().filter(has_offset).map(|it| &it.0).collect();
+            let found: HashSet<_> = committed
+                .iter()
+                .filter(has_offset)
+                .map(|it| &it.0)
+                .collect();
             unknown.retain(|partition| !found.contains(partition));
-            let checked = self.within_bounds(&stored);
+            let checked = self.within_bounds(&committed);
             self.note_starts(checked, true);
         }
         let at = match self.from {
@@ -351,11 +355,11 @@ impl Discovery {
         Ok(())
     }
 
-    /// Replaces stored offsets that are out of range. The result lacks partitions whose leader did
-    /// not respond.
-    fn within_bounds(&self, stored: &[Committed]) -> Vec<FoundOffset> {
+    /// Replaces committed offsets that are out of range. The result lacks partitions whose leader
+    /// did not respond.
+    fn within_bounds(&self, committed: &[Committed]) -> Vec<FoundOffset> {
         let numbers = || {
-            let rows = stored.iter();
+            let rows = committed.iter();
             rows.filter_map(|(partition, offset)| Some((partition, (*offset)?)))
         };
         let partitions: Vec<_> = numbers().map(|(partition, _)| partition.clone()).collect();
@@ -380,7 +384,7 @@ impl Discovery {
         checked
     }
 
-    fn note_starts(&self, found: Vec<FoundOffset>, stored: bool) {
+    fn note_starts(&self, found: Vec<FoundOffset>, committed: bool) {
         for ((topic, partition), start) in found {
             let start = match start {
                 Ok(start) => start,
@@ -394,7 +398,7 @@ impl Discovery {
             self.shared.with_topics(|topics| {
                 if let Some(state) = partition_mut(topics, &topic, partition) {
                     state.start = Some(start);
-                    state.stored = stored;
+                    state.committed = committed;
                 }
             });
         }

@@ -13,7 +13,7 @@ pub(super) type TopicPartition = (String, i32);
 /// Offset of a partition, or the reason why it is not known.
 pub(super) type FoundOffset = (TopicPartition, Result<i64, RequestError>);
 
-/// Offset stored under the group id; `None` if there is none.
+/// Offset committed under the group id; `None` if there is none.
 pub(super) type Committed = (TopicPartition, Option<i64>);
 
 /// Offset by its meaning.
@@ -79,7 +79,7 @@ pub(super) trait PartitionClient: Send + Sync {
     /// Requests an offset of each partition from its leader.
     fn offsets(&self, partitions: &[TopicPartition], at: OffsetAt) -> Vec<FoundOffset>;
 
-    /// Requests the offsets that are stored under the group id.
+    /// Requests the offsets that are committed under the group id.
     fn committed(&self, partitions: &[TopicPartition]) -> Result<Vec<Committed>, RequestError>;
 
     /// Stores offsets under the group id and waits for the result.

@@ -178,18 +178,18 @@ impl<'a> KafkaReader<'a> {
         assign_ready(self.client.partitions(), self.shared)
     }
 
-    /// Resumes paused partitions, except those that resume from a stored offset.
+    /// Resumes paused partitions, except those that resume from a committed offset.
     pub fn resume_new(&mut self) -> Result<(), SourceError> {
         self.shared
-            .with_pause(|pause, _| *pause = PauseScope::Stored);
+            .with_pause(|pause, _| *pause = PauseScope::Committed);
         assign_ready(self.client.partitions(), self.shared)
     }
 
-    /// Returns `true` if any partition resumes from a stored offset.
-    pub fn has_stored_positions(&self) -> bool {
+    /// Returns `true` if any partition resumes from a committed offset.
+    pub fn has_committed_offsets(&self) -> bool {
         self.shared.with_topics(|topics| {
             let partitions = topics.iter().flat_map(|topic| topic.partitions.values());
-            partitions.into_iter().any(|partition| partition.stored)
+            partitions.into_iter().any(|partition| partition.committed)
         })
     }
 

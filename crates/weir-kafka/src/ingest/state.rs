@@ -96,12 +96,12 @@ pub(super) struct PartitionState {
     pub(super) late: bool,
     /// Offset at which reading starts or, after a pause, resumes.
     pub(super) start: Option<i64>,
-    /// `start` was stored under the group id.
-    pub(super) stored: bool,
+    /// `start` was committed under the group id.
+    pub(super) committed: bool,
     /// Assigned to librdkafka, which reads it.
     pub(super) assigned: bool,
-    /// The reader holds the partition at its position.
-    pub(super) held: bool,
+    /// The reader has paused this partition alone.
+    pub(super) paused: bool,
     pub(super) end: Option<i64>,
 }
 
@@ -542,14 +542,14 @@ pub(super) fn partition_mut<'a>(
 }
 
 impl PartitionState {
-    /// Returns `true` if the partition is neither assigned nor held nor paused.
+    /// Returns `true` if the partition is neither assigned nor paused.
     pub(super) fn can_be_assigned(&self, pause: PauseScope) -> bool {
-        let paused = match pause {
+        let in_scope = match pause {
             PauseScope::Nothing => false,
-            PauseScope::Stored => self.stored,
+            PauseScope::Committed => self.committed,
             PauseScope::All => true,
         };
-        !self.assigned && !self.held && !paused
+        !self.assigned && !self.paused && !in_scope
     }
 }
 

@@ -141,7 +141,7 @@ fn group_resumes_at_stored_offsets(reader: ReaderKind) {
         let text = |names: &[&str]| names.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
         let sender = broker.producer();
         sender.store(&topic, 0, &text(&["a", "b"]));
-        let mut first = source(&broker, &topic, from, PauseScope::Stored, &group);
+        let mut first = source(&broker, &topic, from, PauseScope::Committed, &group);
         let mut reader = first.reader();
         sender.store(&topic, 0, &text(&["c", "d"]));
         assert_eq!(texts(&lent(&mut reader, expected.len())), expected);
@@ -157,7 +157,7 @@ fn group_resumes_at_stored_offsets(reader: ReaderKind) {
         drop(first);
 
         sender.store(&topic, 0, &text(&["e"]));
-        let mut again = source(&broker, &topic, from, PauseScope::Stored, &group);
+        let mut again = source(&broker, &topic, from, PauseScope::Committed, &group);
         let mut reader = again.reader();
         let mut early = Vec::new();
         let wait = Duration::from_millis(300);

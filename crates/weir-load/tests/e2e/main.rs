@@ -157,7 +157,7 @@ fn options(topic: &str, rate: f64) -> ProducerOptions {
 }
 
 /// Returns a schedule whose measured window starts now and has no end; `count` ends the run.
-fn at_once() -> Schedule {
+fn immediate_schedule() -> Schedule {
     let now = Clock::start().now_unix_ns();
     Schedule {
         start_unix_ns: now,
@@ -189,14 +189,14 @@ fn librdkafka_and_lean_consumers_agree() {
     });
     for consumers in &both {
         assert_eq!(consumers.ready(), (3, None));
-        consumers.command(WorkerCommand::Start(at_once()));
+        consumers.command(WorkerCommand::Start(immediate_schedule()));
     }
     let (_, produced) = produce(
         ProducerOptions {
             count: Some(500),
             ..options(&topic, 2_000.0)
         },
-        at_once(),
+        immediate_schedule(),
     );
     for consumers in both {
         consumers.command(WorkerCommand::Ledger {
@@ -316,12 +316,12 @@ fn every_group_receives_all_records() {
         };
         let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
         assert_eq!(consumers.ready().0, clients as u64);
-        consumers.command(WorkerCommand::Start(at_once()));
+        consumers.command(WorkerCommand::Start(immediate_schedule()));
         let options = ProducerOptions {
             count: Some(150),
             ..options(&topic, 300.0)
         };
-        let (_, produced) = produce(options, at_once());
+        let (_, produced) = produce(options, immediate_schedule());
         consumers.command(WorkerCommand::Ledger {
             entries: produced.ledger,
         });
@@ -362,7 +362,7 @@ fn marked_records_are_timed_among_background() {
     };
     let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
     consumers.ready();
-    consumers.command(WorkerCommand::Start(at_once()));
+    consumers.command(WorkerCommand::Start(immediate_schedule()));
     let mut ledger = Vec::new();
     for (first_producer, marked, count) in [(100, false, 100), (0, true, 20)] {
         let options = ProducerOptions {
@@ -372,7 +372,7 @@ fn marked_records_are_timed_among_background() {
             count: Some(count),
             ..options(&topic, 500.0)
         };
-        let (_, produced) = produce(options, at_once());
+        let (_, produced) = produce(options, immediate_schedule());
         assert_eq!(produced.acked, count);
         assert!(
             produced
@@ -404,7 +404,7 @@ fn deliveries_with_json_keys_are_checked_by_name() {
     let consumer_options = ConsumerOptions::new(&cluster(), &topic, 2);
     let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
     consumers.ready();
-    consumers.command(WorkerCommand::Start(at_once()));
+    consumers.command(WorkerCommand::Start(immediate_schedule()));
     let options = ProducerOptions {
         kind: PayloadKind::JsonKeyX,
         count: Some(200),
@@ -412,7 +412,7 @@ fn deliveries_with_json_keys_are_checked_by_name() {
         keys: Some(1),
         ..options(&topic, 1_000.0)
     };
-    let (_, produced) = produce(options, at_once());
+    let (_, produced) = produce(options, immediate_schedule());
     assert_eq!(produced.ledger[0].key, "James");
     consumers.command(WorkerCommand::Ledger {
         entries: produced.ledger,
@@ -440,7 +440,7 @@ fn records_before_a_consumer_starts_are_lost() {
             kind: PayloadKind::Base,
             ..options(&topic, 1_000.0)
         },
-        at_once(),
+        immediate_schedule(),
     );
     assert_eq!(produced.acked, 10);
     // Consumers read from the end, so they do not receive these records.
@@ -548,7 +548,7 @@ fn floor_writes_records_to_sockets_of_their_key() {
             text_stamp: true,
             ..options(&topic, 2_000.0)
         },
-        at_once(),
+        immediate_schedule(),
     );
     assert_eq!(produced.acked, 100);
     let records = |key: &str| -> u64 {
@@ -591,7 +591,7 @@ fn full_queue_delays_records_without_loss() {
             kafka,
             ..options(&topic, 10_000.0)
         },
-        at_once(),
+        immediate_schedule(),
     );
     assert!(produced.queue_full > 0);
     assert_eq!(
@@ -615,7 +615,7 @@ fn rejected_records_are_not_in_the_ledger() {
             size: Some(2_000_000),
             ..options(&topic, 100.0)
         },
-        at_once(),
+        immediate_schedule(),
     );
     assert_eq!((produced.due, produced.failed, produced.acked), (3, 3, 0));
     assert_eq!(produced.errors.values().sum::<u64>(), 3);

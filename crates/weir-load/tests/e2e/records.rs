@@ -33,7 +33,7 @@ fn check_in(
     let consumers = TestWorker::start(move |link| consumer::run(&consumer_options, link));
     assert_eq!(consumers.ready(), (2, None));
     // Times in records may be whole milliseconds, so the window begins at one.
-    let mut window = at_once();
+    let mut window = immediate_schedule();
     window.start_unix_ns -= window.start_unix_ns % MS;
     window.measure_from_unix_ns = window.start_unix_ns;
     consumers.command(WorkerCommand::Start(window));
@@ -45,7 +45,7 @@ fn check_in(
         count: Some(300),
         ..options(topic, 3_000.0)
     };
-    let (_, produced) = produce(options, at_once());
+    let (_, produced) = produce(options, immediate_schedule());
     assert_eq!(produced.acked, 300);
     let is_stamp = !source.to_string().ends_with("timestamp");
     if is_stamp {

@@ -78,7 +78,7 @@ pub struct LoopCore<T, L> {
     registry: Registry,
     timers: TimerWheel<CoreTimer<T>>,
     now_ms: u64,
-    descriptor_ceiling: RawFd,
+    descriptor_limit: RawFd,
     running: bool,
 }
 
@@ -154,11 +154,11 @@ pub struct EventLoop<H: LoopHandler> {
 impl<H: LoopHandler> EventLoop<H> {
     /// Creates a loop with the handler that `handler` returns; [`Self::run`] starts it. Posting
     /// blocks while `mailbox_capacity` events wait. Accepted connections must not use file
-    /// descriptors from `descriptor_ceiling` on, see [`crate::descriptors`].
+    /// descriptors from `descriptor_limit` on, see [`crate::descriptors`].
     pub fn open(
         heartbeat: Arc<Heartbeat>,
         mailbox_capacity: usize,
-        descriptor_ceiling: RawFd,
+        descriptor_limit: RawFd,
         handler: impl FnOnce(
             LoopCore<H::Timer, H::Listener>,
             &MailboxSender<H::Posted>,
@@ -173,7 +173,7 @@ impl<H: LoopHandler> EventLoop<H> {
             registry: poll.registry().try_clone()?,
             timers: TimerWheel::new(0),
             now_ms: 0,
-            descriptor_ceiling,
+            descriptor_limit,
             running: true,
         };
         core.update_clock();
@@ -251,7 +251,7 @@ impl<H: LoopHandler> EventLoop<H> {
             let core = self.handler.core();
             match core.listeners.accept() {
                 Ok(None) => return,
-                Ok(Some((socket, ..))) if socket.as_raw_fd() >= core.descriptor_ceiling => {
+                Ok(Some((socket, ..))) if socket.as_raw_fd() >= core.descriptor_limit => {
                     limited!(
                         warn,
                         "reserved file descriptors reached",

@@ -64,8 +64,8 @@ impl<H: ServerHandler> EventLoop<H> {
         options: EventLoopOptions,
         handler: H,
     ) -> io::Result<(Self, MailboxSender<H::Posted>)> {
-        let (capacity, ceiling) = (options.mailbox_capacity, options.limits.descriptor_ceiling);
-        Self::open(options.heartbeat, capacity, ceiling, |mut core, _| {
+        let (capacity, limit) = (options.mailbox_capacity, options.limits.descriptor_limit);
+        Self::open(options.heartbeat, capacity, limit, |mut core, _| {
             for listener in options.listeners {
                 core.listen(listener.socket, listener.tls)?;
             }

@@ -51,7 +51,7 @@ pub struct ConnectionLimits {
     /// Milliseconds for a closing connection to accept its last bytes.
     pub close_timeout_ms: u64,
     /// Lowest file descriptor that connections must not use, see [`crate::descriptors`].
-    pub descriptor_ceiling: RawFd,
+    pub descriptor_limit: RawFd,
 }
 
 impl Default for ConnectionLimits {
@@ -67,7 +67,7 @@ impl Default for ConnectionLimits {
             high_water_bytes: 16 * 1024,
             request_timeout_ms: 10_000,
             close_timeout_ms: 2_000,
-            descriptor_ceiling: RawFd::MAX,
+            descriptor_limit: RawFd::MAX,
         }
     }
 }

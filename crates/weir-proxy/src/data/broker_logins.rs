@@ -99,7 +99,7 @@ impl LoopState {
         if credential.method.is_none() {
             return self.logged_in_at_broker(pair, None);
         }
-        match pair.up {
+        match pair.upstream {
             Upstream::None => self.connect(pair),
             Upstream::Resolving(_) | Upstream::Connecting(..) => Ok(()),
             Upstream::Open(..) => {
@@ -225,19 +225,19 @@ impl LoopState {
             let session = pair.broker_session.as_ref();
             session.is_some_and(|one| matches!(one.stage, BrokerLoginStage::Waiting(..)))
         };
-        let Some(up) = pair.up.open() else {
+        let Some(upstream) = pair.upstream.open() else {
             return Ok(false);
         };
-        if !up.readable || up.ended || *budget == 0 || !is_waiting(pair) {
+        if !upstream.readable || upstream.ended || *budget == 0 || !is_waiting(pair) {
             return Ok(false);
         }
         *budget -= 1;
         let mut buffer = std::mem::take(&mut self.buffer);
         let limit = RESPONSE_BYTES_MAX.min(buffer.len());
-        let Some(up) = pair.up.open() else {
+        let Some(upstream) = pair.upstream.open() else {
             return Ok(false);
         };
-        let input = up.stream.read(&mut buffer[..limit], &mut self.tls);
+        let input = upstream.stream.read(&mut buffer[..limit], &mut self.tls);
         let outcome = match input {
             Err(error) => self.broker_login_failed(pair, &error).map(|()| false),
             Ok(input) => {

@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClosingCounts {
     /// Connections that end after their in-flight requests.
-    pub(crate) at_once: usize,
+    pub(crate) immediate: usize,
     /// Connections whose ends are spread over time.
     pub(crate) spread: usize,
 }
 
 impl ClosingCounts {
     pub(crate) fn sum(self) -> usize {
-        self.at_once + self.spread
+        self.immediate + self.spread
     }
 
     pub(crate) fn add(&mut self, other: Self) {
-        self.at_once += other.at_once;
+        self.immediate += other.immediate;
         self.spread += other.spread;
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mio::net::TcpStream;
 use std::os::fd::AsRawFd;
-use weir_net::descriptors::client_ceiling;
+use weir_net::descriptors::client_limit;
 use weir_net::proxy_header::ProxyHeader;
 use weir_net::stream::{SocketStream, connect_result};
 use weir_net::tls::ClientTls;
@@ -56,7 +56,7 @@ impl LoopState {
                     return Err(PairCloseReason::NoBroker(reason));
                 }
                 let until_ms = self.now_ms() + self.generation.limits.connect_timeout_ms;
-                pair.up = Upstream::Resolving(until_ms);
+                pair.upstream = Upstream::Resolving(until_ms);
                 self.arm(pair, until_ms);
                 Ok(())
             }
@@ -80,7 +80,7 @@ impl LoopState {
                     let rest = candidates.collect();
                     pair.broker = Some(address);
                     pair.broker_host = Some(host);
-                    pair.up = Upstream::Connecting(Box::new(side), rest, until_ms);
+                    pair.upstream = Upstream::Connecting(Box::new(side), rest, until_ms);
                     self.counters.broker_connections += 1;
                     self.arm(pair, until_ms);
                     return Ok(());
@@ -98,7 +98,7 @@ impl LoopState {
         host: &str,
     ) -> io::Result<Endpoint> {
         let mut socket = TcpStream::connect(address)?;
-        if socket.as_raw_fd() >= client_ceiling() {
+        if socket.as_raw_fd() >= client_limit() {
             return Err(io::Error::other("no file descriptors left"));
         }
         self.core.register(&mut socket, pair.id.index() * 2 + 1)?;
@@ -122,7 +122,7 @@ impl LoopState {
 
     /// Handles an event of a socket that is being connected.
     pub(super) fn connecting(&mut self, pair: &mut ConnectionPair) -> Result<(), PairCloseReason> {
-        let Upstream::Connecting(side, rest, _) = &mut pair.up else {
+        let Upstream::Connecting(side, rest, _) = &mut pair.upstream else {
             return Ok(());
         };
         let socket = side.stream.socket();
@@ -133,11 +133,11 @@ impl LoopState {
                 // still works.
                 let _ = socket.set_nodelay(true);
                 if pair.cluster.config.sends_proxy_header {
-                    send_header(socket, &pair.down, pair.peer, pair.origin.as_deref())
+                    send_header(socket, &pair.downstream, pair.peer, pair.origin.as_deref())
                         .map_err(PairCloseReason::Broker)?;
                 }
                 let Upstream::Connecting(mut side, ..) =
-                    std::mem::replace(&mut pair.up, Upstream::None)
+                    std::mem::replace(&mut pair.upstream, Upstream::None)
                 else {
                     return Ok(());
                 };
@@ -148,7 +148,7 @@ impl LoopState {
                 if !side.stream.is_plain() {
                     self.arm(pair, until_ms);
                 }
-                pair.up = Upstream::Open(side, until_ms);
+                pair.upstream = Upstream::Open(side, until_ms);
                 Ok(())
             }
             Err(error) => {
@@ -163,25 +163,25 @@ impl LoopState {
     }
 
     pub(super) fn drop_upstream(&mut self, pair: &mut ConnectionPair) {
-        if let Some(side) = pair.up.side() {
+        if let Some(side) = pair.upstream.side() {
             self.core.deregister(side.stream.socket());
             self.counters.broker_connections -= 1;
         }
-        pair.up = Upstream::None;
+        pair.upstream = Upstream::None;
     }
 }
 
 /// Sends a PROXY header with the addresses of the client as first bytes to a broker.
 fn send_header(
     broker: &mut TcpStream,
-    down: &Endpoint,
+    downstream: &Endpoint,
     client: SocketAddr,
     origin: Option<&Origin>,
 ) -> io::Result<()> {
     let mut header = origin.map_or_else(ProxyHeader::default, |origin| origin.header.clone());
     let (_, server) = match header.addresses {
         Some(addresses) => addresses,
-        None => (client, down.stream.local_address()?),
+        None => (client, downstream.stream.local_address()?),
     };
     header.addresses = Some((client, server));
     // A new socket accepts a few hundred bytes, or has failed.

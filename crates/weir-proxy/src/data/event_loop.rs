@@ -9,7 +9,7 @@ use std::time::Duration;
 use mio::Events;
 use mio::event::Event;
 use mio::net::TcpStream;
-use weir_net::descriptors::client_ceiling;
+use weir_net::descriptors::client_limit;
 use weir_net::event_loop::{Connections, EventLoop, LoopHandler};
 use weir_net::log::Truncated;
 use weir_net::stream::{SocketStream, TlsBuffers};
@@ -46,7 +46,7 @@ pub(crate) fn open_loop(
     metrics: Arc<LoopMetrics>,
     heartbeat: Arc<Heartbeat>,
 ) -> io::Result<(EventLoop<ProxyLoop>, MailboxSender<LoopEvent>)> {
-    EventLoop::open(heartbeat, INBOX_MAX, client_ceiling(), |core, sender| {
+    EventLoop::open(heartbeat, INBOX_MAX, client_limit(), |core, sender| {
         let state = LoopState {
             core,
             tls: TlsBuffers::default(),
@@ -118,8 +118,8 @@ impl LoopHandler for ProxyLoop {
         };
         let is_client = token % 2 == 0;
         let side = match is_client {
-            true => Some(&mut pair.down),
-            false => pair.up.side(),
+            true => Some(&mut pair.downstream),
+            false => pair.upstream.side(),
         };
         let Some(side) = side else { return };
         side.readable |= event.is_readable() || event.is_error();
@@ -132,7 +132,7 @@ impl LoopHandler for ProxyLoop {
             let reset = io::Error::from(io::ErrorKind::ConnectionReset);
             return self.close(id, &PairCloseReason::Client(reset));
         }
-        if !is_client && matches!(pair.up, Upstream::Connecting(..)) {
+        if !is_client && matches!(pair.upstream, Upstream::Connecting(..)) {
             if let Err(reason) = self.state.connecting(pair) {
                 return self.close(id, &reason);
             }
@@ -194,7 +194,8 @@ impl LoopHandler for ProxyLoop {
             }
             LoopEvent::Resolved(id, candidates) => {
                 let pair = self.pairs.get_mut(id);
-                let waits = |pair: &&mut ConnectionPair| matches!(pair.up, Upstream::Resolving(_));
+                let waits =
+                    |pair: &&mut ConnectionPair| matches!(pair.upstream, Upstream::Resolving(_));
                 let Some(pair) = pair.filter(waits) else {
                     return;
                 };
@@ -405,7 +406,7 @@ impl ProxyLoop {
         if let Some(pipe) = pair.pipe.take() {
             self.state.pipes.put_back(pipe);
         }
-        self.state.core.deregister(pair.down.stream.socket());
+        self.state.core.deregister(pair.downstream.stream.socket());
         self.state.counters.connections -= 1;
         self.state
             .shared
@@ -444,16 +445,16 @@ impl LoopState {
         };
         // A partly received first request has other limits.
         let begins = pair.counted == 0 && !pair.requests.is_identified();
-        if pair.down.stream.is_handshaking() || begins {
+        if pair.downstream.stream.is_handshaking() || begins {
             let at_ms = pair.since_ms + limits.handshake_timeout_ms;
             until(at_ms, "handshake timeout")?;
         }
         if limits.idle_timeout_ms > 0 {
             until(pair.active_ms + limits.idle_timeout_ms, "idle timeout")?;
         }
-        match &mut pair.up {
+        match &mut pair.upstream {
             Upstream::Resolving(at_ms) => until(*at_ms, "name resolution timeout")?,
-            Upstream::Open(up, at_ms) if up.stream.is_handshaking() => {
+            Upstream::Open(upstream, at_ms) if upstream.stream.is_handshaking() => {
                 until(*at_ms, "broker TLS handshake timeout")?;
             }
             Upstream::Connecting(_, rest, at_ms) if now_ms >= *at_ms => {

@@ -52,16 +52,20 @@ impl LoopState {
     /// empty.
     fn flush(&mut self, pair: &mut ConnectionPair) -> Result<bool, PairCloseReason> {
         let mut moved = pair.has_delayed() && self.release_delayed(pair)?;
-        if pair.pipe.is_some() && pair.down.may_write() {
+        if pair.pipe.is_some() && pair.downstream.may_write() {
             moved |= self.drain_pipe(pair)?;
         }
-        if pair.pipe.is_none() && pair.down.has_to_send(&pair.fetch.queue) {
-            let emptied = self.flush_queue(&mut pair.down, &mut pair.fetch.queue);
+        if pair.pipe.is_none() && pair.downstream.has_to_send(&pair.fetch.queue) {
+            let emptied = self.flush_queue(&mut pair.downstream, &mut pair.fetch.queue);
             moved |= emptied.map_err(PairCloseReason::Client)?;
         }
         let queue = &mut pair.produce.queue;
-        if let Some(up) = pair.up.open().filter(|up| up.has_to_send(queue)) {
-            let emptied = self.flush_queue(up, queue);
+        if let Some(upstream) = pair
+            .upstream
+            .open()
+            .filter(|upstream| upstream.has_to_send(queue))
+        {
+            let emptied = self.flush_queue(upstream, queue);
             moved |= emptied.map_err(PairCloseReason::Broker)?;
         }
         Ok(moved)
@@ -166,18 +170,24 @@ impl LoopState {
             self.handle_requests(pair, &mut backlog)?;
             return Ok(true);
         }
-        let read_backoff = pair.up.open().map_or(0, |up| up.read_backoff);
+        let read_backoff = pair
+            .upstream
+            .open()
+            .map_or(0, |upstream| upstream.read_backoff);
         let limit = match self.ends(pair) {
             // The pair closes: only the rest of a partly received request is read.
             true => pair.requests.missing().min(READ_BYTES),
             false => read_bytes_for(read_backoff).min(self.iteration_limits.read_bytes),
         };
-        if !pair.down.readable || pair.down.ended || *budget == 0 || limit == 0 {
+        if !pair.downstream.readable || pair.downstream.ended || *budget == 0 || limit == 0 {
             return Ok(false);
         }
         *budget -= 1;
         let mut buffer = std::mem::take(&mut self.buffer);
-        let input = pair.down.stream.read(&mut buffer[..limit], &mut self.tls);
+        let input = pair
+            .downstream
+            .stream
+            .read(&mut buffer[..limit], &mut self.tls);
         let outcome = input.map_err(PairCloseReason::Client).and_then(|input| {
             self.note_read(pair, input, true);
             self.handle_requests(pair, &mut buffer[..input.plain])?;
@@ -244,7 +254,7 @@ impl LoopState {
         if pair.requests.is_mid_head() {
             self.watch_frame(pair);
         }
-        if delayed.is_some() || pair.requests.wanted() > 0 {
+        if delayed.is_some() || pair.requests.needed_bytes() > 0 {
             self.delay(pair, Direction::Produce, delayed);
         }
         self.send_up(pair, input)?;
@@ -262,9 +272,9 @@ impl LoopState {
         if self.segments.is_empty() {
             return Ok(());
         }
-        match &mut pair.up {
-            Upstream::Open(up, _) => {
-                let sent = self.send(up, &mut pair.produce.queue, input);
+        match &mut pair.upstream {
+            Upstream::Open(upstream, _) => {
+                let sent = self.send(upstream, &mut pair.produce.queue, input);
                 sent.map_err(PairCloseReason::Broker)?;
             }
             Upstream::None => {
@@ -297,10 +307,10 @@ impl LoopState {
             self.handle_responses(pair, &mut backlog)?;
             return Ok(true);
         }
-        let Some(up) = pair.up.open() else {
+        let Some(upstream) = pair.upstream.open() else {
             return Ok(false);
         };
-        if !up.readable || up.ended || *budget == 0 {
+        if !upstream.readable || upstream.ended || *budget == 0 {
             return Ok(false);
         }
         *budget -= 1;
@@ -310,11 +320,11 @@ impl LoopState {
             }
         }
         let limit = self.response_bytes_at_once(pair);
-        let Some(up) = pair.up.open() else {
+        let Some(upstream) = pair.upstream.open() else {
             return Ok(false);
         };
         let mut buffer = std::mem::take(&mut self.buffer);
-        let input = up.stream.read(&mut buffer[..limit], &mut self.tls);
+        let input = upstream.stream.read(&mut buffer[..limit], &mut self.tls);
         let outcome = input.map_err(PairCloseReason::Broker).and_then(|input| {
             self.note_read(pair, input, false);
             self.handle_responses(pair, &mut buffer[..input.plain])?;
@@ -357,7 +367,7 @@ impl LoopState {
         self.segments.clear();
         pair.responses
             .feed(input, &mut context, &mut self.segments)?;
-        if delayed.is_some() || pair.responses.wanted() > 0 {
+        if delayed.is_some() || pair.responses.needed_bytes() > 0 {
             self.delay(pair, Direction::Fetch, delayed);
         }
         self.send_down(pair, input)
@@ -375,7 +385,7 @@ impl LoopState {
         if pair.pipe.is_some() {
             self.store(&mut pair.fetch.queue, input);
         } else {
-            let sent = self.send(&mut pair.down, &mut pair.fetch.queue, input);
+            let sent = self.send(&mut pair.downstream, &mut pair.fetch.queue, input);
             sent.map_err(PairCloseReason::Client)?;
         }
         self.segments.clear();
@@ -385,8 +395,8 @@ impl LoopState {
     pub(super) fn note_read(&mut self, pair: &mut ConnectionPair, input: Input, from_client: bool) {
         self.counters.reads += 1;
         let side = match from_client {
-            true => Some(&mut pair.down),
-            false => pair.up.open(),
+            true => Some(&mut pair.downstream),
+            false => pair.upstream.open(),
         };
         let Some(side) = side else { return };
         side.ended |= input.ended;
@@ -413,29 +423,29 @@ impl LoopState {
             return Err(PairCloseReason::Drained);
         }
         let mut one_ended = false;
-        if pair.down.ended
+        if pair.downstream.ended
             && pair.produce.queue.is_empty()
             && !pair.requests.has_backlog()
             && pair.produce.delayed.is_none()
         {
-            match pair.up.open() {
+            match pair.upstream.open() {
                 // Forwarded bytes arrive before the close.
-                Some(up) => up.finish(&mut self.tls),
+                Some(upstream) => upstream.finish(&mut self.tls),
                 None => return Err(PairCloseReason::Closed),
             }
             one_ended = true;
         }
-        let up_ended = pair.up.open().is_some_and(|up| up.ended);
-        if up_ended && pair.has_sent_all() && !pair.down.stream.wants_write() {
-            pair.down.finish(&mut self.tls);
+        let up_ended = pair.upstream.open().is_some_and(|upstream| upstream.ended);
+        if up_ended && pair.has_sent_all() && !pair.downstream.stream.wants_write() {
+            pair.downstream.finish(&mut self.tls);
             one_ended = true;
         }
         let is_rejected = pair.login.as_ref().is_some_and(|gate| gate.is_closing());
         if is_rejected && pair.in_flight.is_empty() && pair.has_sent_all() {
-            pair.down.finish(&mut self.tls);
+            pair.downstream.finish(&mut self.tls);
             one_ended = true;
         }
-        if pair.down.ended && up_ended {
+        if pair.downstream.ended && up_ended {
             return Err(PairCloseReason::Closed);
         }
         if one_ended && pair.ends_ms.is_none() {

@@ -47,7 +47,7 @@ impl LoopState {
             return Ok(());
         };
         if pair.certified.is_none() {
-            let certificate = pair.down.stream.client_certificate();
+            let certificate = pair.downstream.stream.client_certificate();
             let principal = certificate.and_then(|certificate| principals.of(certificate));
             let principal = principal.ok_or(StreamError::NoPrincipal)?;
             pair.certified = Some(Arc::new(principal));
@@ -109,12 +109,12 @@ impl LoopState {
         pair: &mut ConnectionPair,
         budget: &mut u32,
     ) -> Result<bool, PairCloseReason> {
-        if !pair.down.readable || pair.down.ended || *budget == 0 {
+        if !pair.downstream.readable || pair.downstream.ended || *budget == 0 {
             return Ok(false);
         }
         *budget -= 1;
         let mut buffer = std::mem::take(&mut self.buffer);
-        let input = pair.down.stream.read(&mut buffer, &mut self.tls);
+        let input = pair.downstream.stream.read(&mut buffer, &mut self.tls);
         self.buffer = buffer;
         let input = input.map_err(PairCloseReason::Client)?;
         self.note_read(pair, input, true);

@@ -204,8 +204,8 @@ pub(super) struct ConnectionPair {
     pub(super) since_ms: u64,
     /// Time at which either side last sent bytes.
     pub(super) active_ms: u64,
-    pub(super) down: Endpoint,
-    pub(super) up: Upstream,
+    pub(super) downstream: Endpoint,
+    pub(super) upstream: Upstream,
     /// Direction to the broker.
     pub(super) produce: Flow,
     /// Direction to the client.
@@ -249,7 +249,7 @@ impl ConnectionPair {
         target: ListenerTarget,
         peer: SocketAddr,
         now_ms: u64,
-        (down, admitted): (SocketStream, Admitted),
+        (downstream, admitted): (SocketStream, Admitted),
     ) -> Self {
         Self {
             id,
@@ -264,8 +264,8 @@ impl ConnectionPair {
             broker_active_ms: now_ms,
             since_ms: now_ms,
             active_ms: now_ms,
-            down: Endpoint::new(down),
-            up: Upstream::None,
+            downstream: Endpoint::new(downstream),
+            upstream: Upstream::None,
             produce: Flow::default(),
             fetch: Flow::default(),
             pipe: None,
@@ -398,10 +398,10 @@ impl ConnectionPair {
     }
 
     /// Returns the size of the frame that is being buffered, 0 if there is none.
-    pub(super) fn wanted(&self, direction: Direction) -> usize {
+    pub(super) fn needed_bytes(&self, direction: Direction) -> usize {
         match direction {
-            Direction::Produce => self.requests.wanted(),
-            Direction::Fetch => self.responses.wanted(),
+            Direction::Produce => self.requests.needed_bytes(),
+            Direction::Fetch => self.responses.needed_bytes(),
         }
     }
 
@@ -468,7 +468,7 @@ impl ConnectionPair {
     }
 
     pub(super) fn info(&self, now_ms: u64) -> ConnectionInfo {
-        let state = match &self.up {
+        let state = match &self.upstream {
             Upstream::None => "waiting",
             Upstream::Resolving(_) | Upstream::Connecting(..) => "connecting",
             Upstream::Open(..) => "open",

@@ -103,7 +103,7 @@ impl ProxyLoop {
             self.forward(*id);
         }
         ClosingCounts {
-            at_once: ending.len(),
+            immediate: ending.len(),
             spread: leaving.len(),
         }
     }
@@ -122,7 +122,7 @@ impl ProxyLoop {
                     ..ClosingCounts::default()
                 },
                 Continuation::Ends => ClosingCounts {
-                    at_once: 1,
+                    immediate: 1,
                     ..ClosingCounts::default()
                 },
             };

@@ -19,10 +19,11 @@ impl LoopState {
         &mut self,
         pair: &mut ConnectionPair,
     ) -> Result<Option<bool>, PairCloseReason> {
-        let Some(up) = pair.up.open() else {
+        let Some(upstream) = pair.upstream.open() else {
             return Ok(None);
         };
-        let (SocketStream::Plain(from), SocketStream::Plain(_)) = (&up.stream, &pair.down.stream)
+        let (SocketStream::Plain(from), SocketStream::Plain(_)) =
+            (&upstream.stream, &pair.downstream.stream)
         else {
             return Ok(None);
         };
@@ -57,7 +58,7 @@ impl LoopState {
         pair.responses.note_spliced(count);
         pair.pipe = Some(pipe);
         self.drain_pipe(pair)?;
-        self.counters.blocked += u64::from(pair.down.blocked);
+        self.counters.blocked += u64::from(pair.downstream.blocked);
         // The proxy's own responses may come next.
         pair.responses
             .push_ready(&mut pair.in_flight, &mut self.segments);
@@ -71,13 +72,14 @@ impl LoopState {
         &mut self,
         pair: &mut ConnectionPair,
     ) -> Result<bool, PairCloseReason> {
-        let (Some(pipe), SocketStream::Plain(to)) = (&mut pair.pipe, &pair.down.stream) else {
+        let (Some(pipe), SocketStream::Plain(to)) = (&mut pair.pipe, &pair.downstream.stream)
+        else {
             return Ok(false);
         };
         self.counters.writes += 1;
         pipe.drain(to).map_err(PairCloseReason::Client)?;
-        pair.down.blocked = pipe.bytes() > 0;
-        if pair.down.blocked {
+        pair.downstream.blocked = pipe.bytes() > 0;
+        if pair.downstream.blocked {
             return Ok(false);
         }
         if let Some(pipe) = pair.pipe.take() {
@@ -88,10 +90,10 @@ impl LoopState {
 
     /// Returns the maximum number of bytes to read from the broker.
     pub(super) fn response_bytes_at_once(&self, pair: &ConnectionPair) -> usize {
-        let is_plain = pair.down.stream.is_plain() && pair.up.is_plain();
+        let is_plain = pair.downstream.stream.is_plain() && pair.upstream.is_plain();
         if is_plain && pair.responses.expects_large() && self.pipes.has_any() {
             return START_BYTES;
         }
-        read_bytes_for(pair.down.read_backoff).min(self.iteration_limits.read_bytes)
+        read_bytes_for(pair.downstream.read_backoff).min(self.iteration_limits.read_bytes)
     }
 }

@@ -7,7 +7,7 @@ use weir_identity::Principal;
 use weir_net::limited;
 use weir_sasl::random::random_nonce;
 use weir_sasl::server::{
-    Admission, Check, FailureReason, LoginEnv, LoginReply, Mechanism, ServerLogin,
+    Admission, Check, FailureReason, LoginEnv, LoginResponse, Mechanism, ServerLogin,
 };
 use weir_wire::WireError;
 
@@ -242,12 +242,12 @@ impl LoginGate {
         Ok(self.reply(reply))
     }
 
-    fn reply(&mut self, reply: LoginReply) -> Option<Vec<u8>> {
+    fn reply(&mut self, reply: LoginResponse) -> Option<Vec<u8>> {
         match reply {
-            LoginReply::Send(frame) => Some(frame),
-            LoginReply::User(user) if self.is_limited() => self.reject(user, "limited"),
-            LoginReply::User(user) => self.accept_user(user),
-            LoginReply::Check(check) => {
+            LoginResponse::Send(frame) => Some(frame),
+            LoginResponse::User(user) if self.is_limited() => self.reject(user, "limited"),
+            LoginResponse::User(user) => self.accept_user(user),
+            LoginResponse::Check(check) => {
                 let user = match &check {
                     Check::Password { user, .. } => user.clone(),
                     Check::Token { user, .. } => user.clone().unwrap_or_default(),
@@ -264,7 +264,7 @@ impl LoginGate {
                 self.task = Some(check);
                 None
             }
-            LoginReply::Failed { frame, reason } => {
+            LoginResponse::Failed { frame, reason } => {
                 let reason = self.rejected.take().unwrap_or(reason.as_str());
                 self.fail(frame, reason)
             }
@@ -409,12 +409,12 @@ impl LoginGate {
     fn reject(&mut self, user: String, reason: &'static str) -> Option<Vec<u8>> {
         self.user = Some(user);
         match self.login.reject(FailureReason::Credentials) {
-            LoginReply::Failed { frame, .. } => self.fail(frame, reason),
-            LoginReply::Send(frame) => {
+            LoginResponse::Failed { frame, .. } => self.fail(frame, reason),
+            LoginResponse::Send(frame) => {
                 self.rejected = Some(reason);
                 Some(frame)
             }
-            LoginReply::Check(_) | LoginReply::User(_) => self.fail(None, reason),
+            LoginResponse::Check(_) | LoginResponse::User(_) => self.fail(None, reason),
         }
     }
 

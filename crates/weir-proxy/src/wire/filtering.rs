@@ -110,7 +110,7 @@ impl FilterStage<'_> {
         let version = header.version;
         let body_at = request_body_at(frame, PRODUCE, version)?;
         let (filters, direction) = (self.filters, Direction::Produce);
-        match filters.at_once(direction, frame, body_at, version, self.buffers)? {
+        match filters.filter_now(direction, frame, body_at, version, self.buffers)? {
             Ok(result) => {
                 let response = header.response_source(&result);
                 Ok((self.output(frame, &result), response, errors(&result)))
@@ -126,7 +126,7 @@ impl FilterStage<'_> {
     ) -> Result<FrameAction, WireError> {
         let body_at = response_body_at(frame, FETCH, version)?;
         let (filters, direction) = (self.filters, Direction::Fetch);
-        match filters.at_once(direction, frame, body_at, version, self.buffers)? {
+        match filters.filter_now(direction, frame, body_at, version, self.buffers)? {
             Ok(result) => Ok(self.output(frame, &result)),
             Err(work) => Ok(FrameAction::Deferred(work, None)),
         }

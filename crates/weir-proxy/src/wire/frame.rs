@@ -10,7 +10,7 @@ pub(crate) const SIZE_BYTES: usize = 4;
 pub(super) struct PartialFrame {
     bytes: Vec<u8>,
     /// Bytes that are needed next.
-    wanted: usize,
+    needed_bytes: usize,
 }
 
 impl PartialFrame {
@@ -44,10 +44,10 @@ impl PartialFrame {
     }
 
     /// Returns the size to which the start must grow, or 0 without one.
-    pub(super) fn wanted(&self) -> usize {
+    pub(super) fn needed_bytes(&self) -> usize {
         match self.is_empty() {
             true => 0,
-            false => self.wanted,
+            false => self.needed_bytes,
         }
     }
 
@@ -56,18 +56,20 @@ impl PartialFrame {
         frame_total(&self.bytes, usize::MAX).ok().flatten()
     }
 
-    /// Moves input from `at` on until there are `wanted` bytes. Returns `false` if the input ends
+    /// Moves input from `at` on until there are `needed_bytes`. Returns `false` if the input ends
     /// before. The capacity at most doubles each time, whatever size the frame announces.
-    pub(super) fn fill(&mut self, input: &[u8], at: &mut usize, wanted: usize) -> bool {
-        let missing = wanted - self.bytes.len();
+    pub(super) fn fill(&mut self, input: &[u8], at: &mut usize, needed_bytes: usize) -> bool {
+        let missing = needed_bytes - self.bytes.len();
         let count = missing.min(input.len() - *at);
         let length = self.bytes.len() + count;
         if self.bytes.capacity() < length {
-            let grown = length.max(2 * self.bytes.len()).min(wanted.max(length));
+            let grown = length
+                .max(2 * self.bytes.len())
+                .min(needed_bytes.max(length));
             self.bytes.reserve_exact(grown - self.bytes.len());
         }
         self.bytes.extend_from_slice(&input[*at..*at + count]);
-        self.wanted = wanted;
+        self.needed_bytes = needed_bytes;
         *at += count;
         count == missing
     }

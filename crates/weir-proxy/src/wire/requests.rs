@@ -89,8 +89,8 @@ impl RequestStream {
                 let state = (self.names_requested, &mut self.checked);
                 match classify(frame, &mut self.sasl, state, context)? {
                     HeaderPeek::Complete(known) => break known,
-                    HeaderPeek::Incomplete(wanted) => {
-                        if !self.head.fill(input, &mut at, wanted) {
+                    HeaderPeek::Incomplete(needed_bytes) => {
+                        if !self.head.fill(input, &mut at, needed_bytes) {
                             return Ok(());
                         }
                     }
@@ -165,10 +165,10 @@ impl RequestStream {
 
     /// Returns the size to which the start of a request must grow before it can be processed, the
     /// size of what waits for names of topics, or 0.
-    pub(crate) fn wanted(&self) -> usize {
+    pub(crate) fn needed_bytes(&self) -> usize {
         match self.names_requested {
             true => self.backlog.len(),
-            false => self.head.wanted(),
+            false => self.head.needed_bytes(),
         }
     }
 
@@ -243,9 +243,9 @@ fn classify(
     let peek = headers::request(frame).map_err(StreamError::Client)?;
     let (key, version) = (peek.api_key, peek.api_version);
     if context.in_flight.notes_client_id(key) {
-        let wanted = total.min(CLIENT_ID_BYTES_MAX);
-        if frame.len() < wanted {
-            return Ok(HeaderPeek::Incomplete(wanted));
+        let needed_bytes = total.min(CLIENT_ID_BYTES_MAX);
+        if frame.len() < needed_bytes {
+            return Ok(HeaderPeek::Incomplete(needed_bytes));
         }
         let client_id = client_id(&frame[REQUEST_PEEK_BYTES..]);
         context.in_flight.note_client_id(client_id);

@@ -96,8 +96,8 @@ impl ResponseStream {
                     false => self.head.bytes(),
                 };
                 match classify(frame, context)? {
-                    ResponseAction::Incomplete(wanted) => {
-                        if !self.head.fill(input, &mut at, wanted) {
+                    ResponseAction::Incomplete(needed_bytes) => {
+                        if !self.head.fill(input, &mut at, needed_bytes) {
                             return Ok(());
                         }
                     }
@@ -179,10 +179,10 @@ impl ResponseStream {
             };
             let count = match walk.advance(frame).map_err(StreamError::Broker)? {
                 WalkStep::Forward(count) => count,
-                WalkStep::Incomplete(wanted) => {
+                WalkStep::Incomplete(needed_bytes) => {
                     let bytes_max = context.limits.buffered_frame_bytes;
-                    check_size(wanted, bytes_max).map_err(StreamError::Broker)?;
-                    if self.head.fill(input, at, wanted) {
+                    check_size(needed_bytes, bytes_max).map_err(StreamError::Broker)?;
+                    if self.head.fill(input, at, needed_bytes) {
                         continue;
                     }
                     break;
@@ -265,8 +265,8 @@ impl ResponseStream {
 
     /// Returns the size to which the start of a response must grow before it can be processed, or 0
     /// if there is none.
-    pub(crate) fn wanted(&self) -> usize {
-        self.head.wanted()
+    pub(crate) fn needed_bytes(&self) -> usize {
+        self.head.needed_bytes()
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {

@@ -170,9 +170,9 @@ fn raw_sasl_tokens_pass_until_first_request() {
     ];
     for (mechanism, tokens, count) in cases {
         let sent = [handshake(1, mechanism), tokens].concat();
-        for at_once in [1, 7, usize::MAX] {
+        for piece_bytes in [1, 7, usize::MAX] {
             let mut run = Run::new();
-            for piece in sent.chunks(at_once) {
+            for piece in sent.chunks(piece_bytes) {
                 run.feed(piece).expect("forwards");
             }
             assert_eq!(run.out, sent);
@@ -180,7 +180,7 @@ fn raw_sasl_tokens_pass_until_first_request() {
             // The broker has responded to all but one. A request means that there is no further
             // token.
             (0..count).for_each(|_| drop(run.in_flight.pop()));
-            for piece in [next.clone(), produce(10, 1)].concat().chunks(at_once) {
+            for piece in [next.clone(), produce(10, 1)].concat().chunks(piece_bytes) {
                 run.feed(piece).expect("forwards");
             }
             assert_eq!(
@@ -389,14 +389,14 @@ fn requests_wait_for_the_names_of_their_topics() {
         topic_ids::put_metadata_request(&mut lookup, 0, &[u128::from_be_bytes([5; 16])]);
         assert_eq!(run.out, [&first[..], &lookup].concat());
         assert!(run.in_flight.has_lookup());
-        assert_eq!(run.stream.wanted(), unknown.len());
+        assert_eq!(run.stream.needed_bytes(), unknown.len());
 
         // The name stays unknown: the broker will report that to the client.
         assert!(run.in_flight.pop().is_some() && run.in_flight.pop().is_some());
         let backlog = run.stream.take_backlog();
         run.feed_through(&filters, &backlog).expect("forwards");
         assert_eq!(run.out, [&first[..], &lookup, &unknown].concat());
-        assert!(!run.stream.has_backlog() && run.stream.wanted() == 0);
+        assert!(!run.stream.has_backlog() && run.stream.needed_bytes() == 0);
     }
 }
 

@@ -99,13 +99,13 @@ impl Run {
 fn raw_sasl_tokens_are_forwarded_unchanged() {
     let tokens = [&[0, 0, 0, 0][..], &[0, 0, 0, 3, 0, 0, 0], &[0, 0, 0, 9]];
     let sent = [tokens.concat(), vec![1; 9], response(5, &[7; 20])].concat();
-    for at_once in [1, 3, 6, usize::MAX] {
+    for piece_bytes in [1, 3, 6, usize::MAX] {
         let mut run = Run::new();
         for _ in tokens {
             run.expect_response(17, 0, 0, ResponseSource::Token);
         }
         run.expect_response(FETCH, 11, 5, ResponseSource::Broker);
-        for piece in sent.chunks(at_once) {
+        for piece in sent.chunks(piece_bytes) {
             run.feed(piece).expect("forwards");
         }
         assert_eq!(run.out, sent);

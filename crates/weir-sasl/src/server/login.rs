@@ -43,7 +43,7 @@ pub enum Admission {
 
 /// Result of a request or token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LoginReply {
+pub enum LoginResponse {
     /// Response; the login continues.
     Send(Vec<u8>),
     /// The caller checks these credentials, then accepts or rejects the login.
@@ -165,7 +165,11 @@ impl ServerLogin {
     ///
     /// # Errors
     /// The request is malformed. The connection must then be closed.
-    pub fn request(&mut self, frame: &[u8], env: &LoginEnv<'_>) -> Result<LoginReply, WireError> {
+    pub fn request(
+        &mut self,
+        frame: &[u8],
+        env: &LoginEnv<'_>,
+    ) -> Result<LoginResponse, WireError> {
         let Some(request) = requests::read(frame)? else {
             return Ok(self.fail(None, FailureReason::Order));
         };
@@ -179,7 +183,7 @@ impl ServerLogin {
     }
 
     /// Processes a token without a request header.
-    pub fn raw_token(&mut self, message: &[u8], env: &LoginEnv<'_>) -> LoginReply {
+    pub fn raw_token(&mut self, message: &[u8], env: &LoginEnv<'_>) -> LoginResponse {
         self.message(message, ReplyTo::Raw, env)
     }
 
@@ -189,7 +193,7 @@ impl ServerLogin {
         correlation_id: i32,
         is_raw: bool,
         env: &LoginEnv<'_>,
-    ) -> LoginReply {
+    ) -> LoginResponse {
         let to = ReplyTo::Handshake { correlation_id };
         match &self.state {
             LoginStage::Start | LoginStage::Handshake => {}
@@ -197,7 +201,7 @@ impl ServerLogin {
                 if !self.may_repeat(env.now_ms) || is_raw {
                     // Like a broker, keeps the connection open.
                     let frame = requests::handshake(correlation_id, ILLEGAL_STATE, &[]);
-                    return LoginReply::Send(frame);
+                    return LoginResponse::Send(frame);
                 }
             }
             _ => {
@@ -221,7 +225,7 @@ impl ServerLogin {
             true => LoginStage::OtherMechanism,
             false => LoginStage::First(mechanism),
         };
-        LoginReply::Send(requests::handshake(correlation_id, 0, &names))
+        LoginResponse::Send(requests::handshake(correlation_id, 0, &names))
     }
 
     fn may_repeat(&self, now_ms: u64) -> bool {
@@ -232,11 +236,11 @@ impl ServerLogin {
         })
     }
 
-    fn authenticate(&mut self, message: &[u8], to: ReplyTo, env: &LoginEnv<'_>) -> LoginReply {
+    fn authenticate(&mut self, message: &[u8], to: ReplyTo, env: &LoginEnv<'_>) -> LoginResponse {
         match &self.state {
             LoginStage::LoggedIn => {
                 let frame = requests::error(to, ILLEGAL_STATE, LOGGED_IN);
-                LoginReply::Send(frame.unwrap_or_default())
+                LoginResponse::Send(frame.unwrap_or_default())
             }
             LoginStage::Start | LoginStage::Handshake => self.fail(None, FailureReason::Order),
             _ if self.is_raw => self.fail(None, FailureReason::Order),
@@ -244,7 +248,7 @@ impl ServerLogin {
         }
     }
 
-    fn message(&mut self, message: &[u8], to: ReplyTo, env: &LoginEnv<'_>) -> LoginReply {
+    fn message(&mut self, message: &[u8], to: ReplyTo, env: &LoginEnv<'_>) -> LoginResponse {
         let step = match std::mem::replace(&mut self.state, LoginStage::Failed) {
             LoginStage::First(Mechanism::Plain) => plain::respond(message),
             LoginStage::First(Mechanism::OAuthBearer) => bearer::respond(message),
@@ -264,15 +268,15 @@ impl ServerLogin {
         };
         match step {
             ExchangeStep::Challenge(challenge) => {
-                LoginReply::Send(requests::token(to, &challenge, 0))
+                LoginResponse::Send(requests::token(to, &challenge, 0))
             }
             ExchangeStep::Check(check) => {
                 self.state = LoginStage::Decision(to, Vec::new());
-                LoginReply::Check(check)
+                LoginResponse::Check(check)
             }
             ExchangeStep::User(user, last) => {
                 self.state = LoginStage::Decision(to, last);
-                LoginReply::User(user)
+                LoginResponse::User(user)
             }
             ExchangeStep::Failed(reason) => {
                 self.fail(requests::error(to, AUTHENTICATION_FAILED, FAILED), reason)
@@ -301,21 +305,21 @@ impl ServerLogin {
     }
 
     /// Rejects the login. OAUTHBEARER clients first get a response that they acknowledge.
-    pub fn reject(&mut self, reason: FailureReason) -> LoginReply {
+    pub fn reject(&mut self, reason: FailureReason) -> LoginResponse {
         let LoginStage::Decision(to, _) = std::mem::replace(&mut self.state, LoginStage::Failed)
         else {
             return self.fail(None, FailureReason::Order);
         };
         if self.mechanism == Some(Mechanism::OAuthBearer) {
             self.state = LoginStage::Rejected;
-            return LoginReply::Send(requests::token(to, bearer::REJECTION, 0));
+            return LoginResponse::Send(requests::token(to, bearer::REJECTION, 0));
         }
         self.fail(requests::error(to, AUTHENTICATION_FAILED, FAILED), reason)
     }
 
-    fn fail(&mut self, frame: Option<Vec<u8>>, reason: FailureReason) -> LoginReply {
+    fn fail(&mut self, frame: Option<Vec<u8>>, reason: FailureReason) -> LoginResponse {
         self.state = LoginStage::Failed;
-        LoginReply::Failed { frame, reason }
+        LoginResponse::Failed { frame, reason }
     }
 }
 

@@ -11,7 +11,7 @@ mod scram;
 
 use weir_security::{ScramHash, Secret};
 
-pub use login::{Admission, LoginEnv, LoginReply, ServerLogin};
+pub use login::{Admission, LoginEnv, LoginResponse, ServerLogin};
 pub use password_cache::PasswordCache;
 
 use crate::users::hash_of;

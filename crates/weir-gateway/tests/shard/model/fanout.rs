@@ -116,7 +116,7 @@ fn deliver_all(mode: &str, is_dynamic: bool) {
     }
     let mut key = None;
     env.connection.workers[0].interests.take(|interest| {
-        if let Some(wanted) = interest.wanted() {
+        if let Some(wanted) = interest.subscribed() {
             key = Some(wanted.item);
         }
     });

@@ -49,7 +49,7 @@ impl TestEnv {
 
     /// Sends the backfill of a worker that has values of the item for another shard.
     pub(super) fn send_backfill(&mut self, worker: usize, interest: &Interest) {
-        let Some(ItemInterest { item, fields, .. }) = interest.wanted() else {
+        let Some(ItemInterest { item, fields, .. }) = interest.subscribed() else {
             return;
         };
         let name = &interest.name;

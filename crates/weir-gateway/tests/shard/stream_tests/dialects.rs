@@ -68,7 +68,7 @@ impl TestEnv {
         let mut found = None;
         let connection = &self.shard.clients.shared.connections[0];
         connection.workers[0].interests.take(|interest| {
-            if let Some(wanted) = interest.wanted() {
+            if let Some(wanted) = interest.subscribed() {
                 found = Some(wanted.item);
             }
         });

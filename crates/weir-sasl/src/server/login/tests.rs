@@ -51,14 +51,14 @@ impl Client {
         }
     }
 
-    fn handshake(&mut self, version: i16, mechanism: &'static str) -> LoginReply {
+    fn handshake(&mut self, version: i16, mechanism: &'static str) -> LoginResponse {
         let frame = frame(version, &wire::handshake(mechanism));
         assert_eq!(self.login.admit(HANDSHAKE, true), Admission::Login);
         let env = env(&self.users, self.now_ms);
         self.login.request(&frame, &env).expect("valid")
     }
 
-    fn token(&mut self, message: &[u8]) -> LoginReply {
+    fn token(&mut self, message: &[u8]) -> LoginResponse {
         let frame = frame(1, &wire::authenticate(message.to_vec()));
         assert_eq!(self.login.admit(AUTHENTICATE, true), Admission::Login);
         let env = env(&self.users, self.now_ms);
@@ -69,7 +69,10 @@ impl Client {
     fn plain(&mut self, lifetime_ms: Option<u64>) -> i64 {
         assert_eq!(handshake_error(&self.handshake(1, "PLAIN")), 0);
         let check = self.token(b"\0user\0pencil");
-        assert!(matches!(check, LoginReply::Check(Check::Password { .. })));
+        assert!(matches!(
+            check,
+            LoginResponse::Check(Check::Password { .. })
+        ));
         assert!(self.login.is_waiting());
         let frame = self.login.accept(lifetime_ms);
         let response = wire::read_authenticate(&frame[8..], 1).expect("valid");
@@ -79,18 +82,18 @@ impl Client {
     }
 }
 
-fn handshake_error(reply: &LoginReply) -> i16 {
+fn handshake_error(reply: &LoginResponse) -> i16 {
     let frame = match reply {
-        LoginReply::Send(frame) => frame,
-        LoginReply::Failed { frame, .. } => frame.as_ref().expect("a response"),
+        LoginResponse::Send(frame) => frame,
+        LoginResponse::Failed { frame, .. } => frame.as_ref().expect("a response"),
         other => panic!("{other:?}"),
     };
     wire::read_handshake(&frame[8..]).expect("valid").error
 }
 
 /// Returns error code, text and reason of a failed token.
-fn failure(reply: &LoginReply) -> (i16, String, FailureReason) {
-    let LoginReply::Failed {
+fn failure(reply: &LoginResponse) -> (i16, String, FailureReason) {
+    let LoginResponse::Failed {
         frame: Some(frame),
         reason,
     } = reply
@@ -118,7 +121,7 @@ fn only_versions_and_handshake_are_allowed_before_login() {
     let reason = FailureReason::Order;
     assert_eq!(
         reply,
-        LoginReply::Failed {
+        LoginResponse::Failed {
             frame: None,
             reason
         }
@@ -132,7 +135,7 @@ fn unknown_mechanism_gets_the_list_and_ends() {
     let mut client = Client::new();
     let reply = client.handshake(1, "SCRAM-SHA-512");
     assert_eq!(handshake_error(&reply), 33);
-    let LoginReply::Failed { frame, reason } = reply else {
+    let LoginResponse::Failed { frame, reason } = reply else {
         panic!("{reply:?}");
     };
     assert_eq!(reason, FailureReason::Mechanism);
@@ -161,7 +164,7 @@ fn wrong_passwords_get_58_with_one_text() {
     client.handshake(1, "SCRAM-SHA-256");
     assert!(matches!(
         client.token(b"n,,n=unknown,r=x"),
-        LoginReply::Send(_)
+        LoginResponse::Send(_)
     ));
     let proof = [b"c=biws,r=xserver-nonce,p=".as_slice(), &[b'A'; 43], b"="].concat();
     assert_eq!(
@@ -180,7 +183,7 @@ fn scram_completes_with_the_signature() {
     let mut exchange = SaslExchange::scram(HASH.mechanism(), user, "nonce".to_owned());
     let mut client = Client::new();
     client.handshake(1, "SCRAM-SHA-256");
-    let LoginReply::Send(first) = client.token(&exchange.take_first()) else {
+    let LoginResponse::Send(first) = client.token(&exchange.take_first()) else {
         panic!("no challenge");
     };
     let challenge = wire::read_authenticate(&first[8..], 1)
@@ -190,7 +193,7 @@ fn scram_completes_with_the_signature() {
         .respond(challenge)
         .expect("valid")
         .expect("a proof");
-    assert_eq!(client.token(&proof), LoginReply::User("user".to_owned()));
+    assert_eq!(client.token(&proof), LoginResponse::User("user".to_owned()));
     let last = client.login.accept(None);
     let signature = wire::read_authenticate(&last[8..], 1).expect("valid").token;
     assert_eq!(exchange.respond(signature), Ok(None));
@@ -203,9 +206,9 @@ fn rejected_token_is_acknowledged_before_58() {
     let check = client.token(b"n,,\x01auth=Bearer abc\x01\x01");
     assert!(matches!(
         check,
-        LoginReply::Check(Check::Token { user: None, .. })
+        LoginResponse::Check(Check::Token { user: None, .. })
     ));
-    let LoginReply::Send(frame) = client.login.reject(FailureReason::Credentials) else {
+    let LoginResponse::Send(frame) = client.login.reject(FailureReason::Credentials) else {
         panic!("no challenge");
     };
     let challenge = wire::read_authenticate(&frame[8..], 1).expect("valid");
@@ -221,7 +224,7 @@ fn raw_tokens_follow_an_old_handshake() {
     assert!(client.login.expects_raw_token());
     let env = env(&client.users, 0);
     let reply = client.login.raw_token(b"\0user\0pencil", &env);
-    assert!(matches!(reply, LoginReply::Check(_)));
+    assert!(matches!(reply, LoginResponse::Check(_)));
     assert_eq!(client.login.accept(Some(5_000)), [0, 0, 0, 0]);
     assert!(!client.login.expects_raw_token());
     let mut client = Client::new();
@@ -229,7 +232,7 @@ fn raw_tokens_follow_an_old_handshake() {
     let env = self::env(&client.users, 0);
     client.login.raw_token(b"\0user\0pencil", &env);
     let reason = FailureReason::Credentials;
-    let closed = LoginReply::Failed {
+    let closed = LoginResponse::Failed {
         frame: None,
         reason,
     };
@@ -254,7 +257,7 @@ fn login_repeats_need_lifetime_and_interval() {
     assert_eq!(handshake_error(&client.handshake(1, "PLAIN")), 34);
     client.now_ms = 1_010;
     assert_eq!(client.plain(Some(4_000)), 4_000);
-    let LoginReply::Send(frame) = client.token(b"x") else {
+    let LoginResponse::Send(frame) = client.token(b"x") else {
         panic!("closed");
     };
     assert_eq!(

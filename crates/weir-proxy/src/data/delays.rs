@@ -42,9 +42,9 @@ impl LoopState {
 
     /// Claims memory for a buffered frame, unless it is small.
     fn claim(&mut self, pair: &mut ConnectionPair, direction: Direction) {
-        let wanted = pair.wanted(direction);
+        let needed_bytes = pair.needed_bytes(direction);
         let flow = pair.flow(direction);
-        let frame = wanted.max(flow.delayed.as_ref().map_or(0, WaitReason::bytes));
+        let frame = needed_bytes.max(flow.delayed.as_ref().map_or(0, WaitReason::bytes));
         // A rebuilt frame may be as large.
         let bytes = 2 * frame;
         let claimed = flow.memory.as_ref().map_or(0, Claim::bytes);
@@ -60,9 +60,9 @@ impl LoopState {
     /// Returns the memory when no frame is buffered.
     pub(super) fn release_memory(&mut self, pair: &mut ConnectionPair) {
         for direction in [Direction::Produce, Direction::Fetch] {
-            let wanted = pair.wanted(direction);
+            let needed_bytes = pair.needed_bytes(direction);
             let flow = pair.flow(direction);
-            if flow.memory.is_some() && wanted == 0 && flow.is_idle() {
+            if flow.memory.is_some() && needed_bytes == 0 && flow.is_idle() {
                 flow.memory = None;
             }
         }

@@ -1,4 +1,4 @@
-//! Holds single partitions at a record that cannot be processed yet, while the others are read on.
+//! Pauses single partitions at a record that cannot be processed yet, while the others are read.
 
 use super::discovery::assign_ready;
 use super::error::SourceError;
@@ -7,11 +7,16 @@ use super::state::partition_mut;
 
 impl KafkaReader<'_> {
     /// Stops reading a partition. Records from `offset` on count as not read: they are delivered
-    /// again after [`Self::release`]. Records that were polled already are the caller's to drop.
+    /// again after [`Self::resume_partition`]. The caller drops records that were polled already.
     ///
     /// # Errors
     /// The client rejected the call, which would be a bug in this crate.
-    pub fn hold(&mut self, topic: &str, partition: i32, offset: i64) -> Result<(), SourceError> {
+    pub fn pause_partition(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+    ) -> Result<(), SourceError> {
         let next = &mut self.cursor.next;
         self.shared.with_topics(|topics| {
             // A deleted topic has no partitions.
@@ -19,7 +24,7 @@ impl KafkaReader<'_> {
                 return Ok(());
             };
             next.set(topic, partition, offset);
-            state.held = true;
+            state.paused = true;
             state.start = Some(offset);
             if !std::mem::take(&mut state.assigned) {
                 return Ok(());
@@ -29,14 +34,14 @@ impl KafkaReader<'_> {
         })
     }
 
-    /// Reads a held partition on, where it was held. Does nothing if it is not held.
+    /// Resumes a paused partition where it was paused. Does nothing if it is not paused.
     ///
     /// # Errors
     /// The client rejected the call, which would be a bug in this crate.
-    pub fn release(&mut self, topic: &str, partition: i32) -> Result<(), SourceError> {
+    pub fn resume_partition(&mut self, topic: &str, partition: i32) -> Result<(), SourceError> {
         self.shared.with_topics(|topics| {
             if let Some(state) = partition_mut(topics, topic, partition) {
-                state.held = false;
+                state.paused = false;
             }
         });
         assign_ready(self.client.partitions(), self.shared)

@@ -14,7 +14,7 @@ use weir_load::clients::descriptors_allowed;
 
 /// Results of the points so far, which determine the points to skip.
 #[derive(Debug, Default)]
-pub(super) struct Ladder {
+pub(super) struct LevelHistory {
     subjects: BTreeMap<String, SubjectHistory>,
     /// `true` if points differ in their rate as well.
     is_grid: bool,
@@ -30,7 +30,7 @@ struct SubjectHistory {
     cores: Vec<(PlanPoint, f64)>,
 }
 
-impl Ladder {
+impl LevelHistory {
     pub(super) fn new(is_grid: bool) -> Self {
         Self {
             is_grid,
@@ -319,11 +319,11 @@ mod tests {
         }
     }
 
-    /// Ladder with fixed rules.
+    /// History with fixed rules.
     #[derive(Default)]
-    struct TestLadder(Ladder);
+    struct TestHistory(LevelHistory);
 
-    impl TestLadder {
+    impl TestHistory {
         fn record(&mut self, architecture: Architecture, cell: &mut Cell) {
             let point = at(cell.clients);
             self.0
@@ -343,10 +343,10 @@ mod tests {
     }
 
     fn after(cell: &Cell) -> Option<String> {
-        let mut ladder = TestLadder::default();
-        ladder.record(Architecture::Standalone, &mut cell.clone());
-        assert_eq!(ladder.skip(Architecture::Gateway, 20, LIMITS), None);
-        ladder.skip(Architecture::Standalone, 20, LIMITS)
+        let mut history = TestHistory::default();
+        history.record(Architecture::Standalone, &mut cell.clone());
+        assert_eq!(history.skip(Architecture::Gateway, 20, LIMITS), None);
+        history.skip(Architecture::Standalone, 20, LIMITS)
     }
 
     #[test]
@@ -381,18 +381,18 @@ mod tests {
 
     #[test]
     fn cell_records_if_load_was_sustained() {
-        let mut ladder = TestLadder::default();
+        let mut history = TestHistory::default();
         let mut sustained = cell(5.0, 0, &[]);
-        ladder.record(Architecture::Floor, &mut sustained);
+        history.record(Architecture::Floor, &mut sustained);
         assert!(sustained.is_sustained());
         let mut late = cell(1500.0, 0, &[]);
-        ladder.record(Architecture::Floor, &mut late);
+        history.record(Architecture::Floor, &mut late);
         assert!(late.is_valid() && !late.is_sustained());
     }
 
     #[test]
     fn two_invalid_levels_in_a_row_stop() {
-        let mut ladder = TestLadder::default();
+        let mut history = TestHistory::default();
         let valid = cell(5.0, 0, &[]);
         let invalid = Cell {
             status: CellStatus::Invalid {
@@ -401,8 +401,8 @@ mod tests {
             ..valid.clone()
         };
         let mut skip_after = |cell: &Cell| {
-            ladder.record(Architecture::Floor, &mut cell.clone());
-            ladder.skip(Architecture::Floor, 20, LIMITS)
+            history.record(Architecture::Floor, &mut cell.clone());
+            history.skip(Architecture::Floor, 20, LIMITS)
         };
         assert_eq!(skip_after(&invalid), None);
         assert_eq!(skip_after(&valid), None);
@@ -415,15 +415,15 @@ mod tests {
 
     #[test]
     fn machine_limits_bound_the_level() {
-        let mut ladder = TestLadder::default();
+        let mut history = TestHistory::default();
         let few_ports = HostLimits {
             ports: 10_000,
             ..LIMITS
         };
-        let ports = ladder.skip(Architecture::Gateway, 9_900, few_ports);
+        let ports = history.skip(Architecture::Gateway, 9_900, few_ports);
         let ports = ports.unwrap();
         assert!(ports.contains("need 9900 local ports"), "{ports}");
-        assert_eq!(ladder.skip(Architecture::Gateway, 9_000, few_ports), None);
+        assert_eq!(history.skip(Architecture::Gateway, 9_000, few_ports), None);
         let role = RoleUsage {
             cpu_cores_mean: Some(0.5),
             ..RoleUsage::default()
@@ -433,26 +433,26 @@ mod tests {
             roles: vec![role.clone(), role],
             ..cell(5.0, 0, &[])
         };
-        ladder.record(Architecture::Gateway, &mut level);
-        let skip = |clients| ladder.skip(Architecture::Gateway, clients, LIMITS);
+        history.record(Architecture::Gateway, &mut level);
+        let skip = |clients| history.skip(Architecture::Gateway, clients, LIMITS);
         assert_eq!(skip(4_000), None, "within the allowed excess");
         let far = skip(12_000).unwrap();
         assert!(far.contains("12000 clients would need 12.0 cores"), "{far}");
-        let groups = ladder.skip(Architecture::Groups, 10_000, LIMITS);
+        let groups = history.skip(Architecture::Groups, 10_000, LIMITS);
         assert!(groups.unwrap().contains("need 20512 file descriptors"));
     }
 
     #[test]
     fn descriptors_bound_the_level() {
-        let ladder = TestLadder::default();
-        let floor = ladder.skip(Architecture::Floor, 19_600, LIMITS).unwrap();
+        let history = TestHistory::default();
+        let floor = history.skip(Architecture::Floor, 19_600, LIMITS).unwrap();
         assert!(
             floor.starts_with("19600 clients need 20112 file descriptors"),
             "{floor}"
         );
-        let standalone = ladder.skip(Architecture::Standalone, 16_000, LIMITS);
+        let standalone = history.skip(Architecture::Standalone, 16_000, LIMITS);
         assert!(standalone.unwrap().contains("broker allows 15000"));
-        assert_eq!(ladder.skip(Architecture::Floor, 16_000, LIMITS), None);
+        assert_eq!(history.skip(Architecture::Floor, 16_000, LIMITS), None);
     }
 
     #[test]
@@ -462,17 +462,17 @@ mod tests {
             response_mean_ms: 100.0,
             ..StopRules::default()
         };
-        let mut ladder = Ladder::new(true);
+        let mut history = LevelHistory::new(true);
         let point = |clients, rate_per_s| PlanPoint {
             clients,
             rate_per_s,
         };
-        let run = |ladder: &mut Ladder, at: PlanPoint, mean_ms| {
-            ladder.record_result(&gateway, at, &mut cell(mean_ms, 0, &[]), &rules);
+        let run = |history: &mut LevelHistory, at: PlanPoint, mean_ms| {
+            history.record_result(&gateway, at, &mut cell(mean_ms, 0, &[]), &rules);
         };
-        let skip = |ladder: &Ladder, at| ladder.skip(&gateway, at, &rules, &LIMITS);
-        run(&mut ladder, point(4000, 2000.0), 30.0);
-        run(&mut ladder, point(4000, 4000.0), 235.0);
+        let skip = |history: &LevelHistory, at| history.skip(&gateway, at, &rules, &LIMITS);
+        run(&mut history, point(4000, 2000.0), 30.0);
+        run(&mut history, point(4000, 4000.0), 235.0);
         let reason = "at 4000 clients and 4000 records/s: mean response 235 ms, limit 100 ms; \
                       no role saturated";
         for beyond in [
@@ -481,17 +481,17 @@ mod tests {
             point(4000, 5000.0),
             point(8000, 9000.0),
         ] {
-            assert_eq!(skip(&ladder, beyond).as_deref(), Some(reason));
+            assert_eq!(skip(&history, beyond).as_deref(), Some(reason));
         }
         for other in [point(2000, 8000.0), point(9000, 2000.0)] {
-            assert_eq!(skip(&ladder, other), None);
+            assert_eq!(skip(&history, other), None);
         }
         let other = Subject {
             architecture: Architecture::Floor,
             variant: None,
         };
         assert_eq!(
-            ladder.skip(&other, point(6000, 6000.0), &rules, &LIMITS),
+            history.skip(&other, point(6000, 6000.0), &rules, &LIMITS),
             None
         );
     }
