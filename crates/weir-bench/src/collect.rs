@@ -114,10 +114,7 @@ impl Collected {
     /// Returns `true` if a process has sent its last result.
     pub(super) fn has_ended(&self, instance: RoleInstance) -> bool {
         let share = self.shares(instance.role).get(instance.index);
-        share.map_or_else(
-            || self.is_final(instance.role),
-            |share| share.delivery.is_some(),
-        )
+        share.map_or_else(|| self.is_final(instance.role), ProcessEvents::has_ended)
     }
 
     /// Returns `true` if all workers of a role have sent their last results.
@@ -170,7 +167,9 @@ impl Collected {
             }
             WorkerEvent::Final { summary } => match summary {
                 Summary::Produce(summary) => {
-                    self.produced.insert(role, summary);
+                    if let Some(summary) = self.group(role).produced(index, summary) {
+                        self.produced.insert(role, summary);
+                    }
                 }
                 Summary::Delivery(summary) => {
                     self.delivery = self.group(role).finished(index, summary);

@@ -143,25 +143,28 @@ pub(super) fn too_many_connections(
         Architecture::Standalone | Architecture::Gateway | Architecture::Floor => clients,
     };
     let needed = connections + rules.descriptors_spare;
-    if needed > limits.descriptors {
+    let is_kafka = matches!(
+        architecture,
+        Architecture::Groups | Architecture::Standalone
+    );
+    // Processes on other machines check the limits there. A gateway has a connection per client.
+    let is_elsewhere = match is_kafka {
+        true => limits.consumers_elsewhere,
+        false => limits.clients_elsewhere,
+    };
+    if needed > limits.descriptors && !(is_kafka && is_elsewhere) {
         return Some(format!(
             "{clients} clients need {needed} file descriptors in one process, {} are allowed",
             limits.descriptors
         ));
     }
-    let is_kafka = matches!(
-        architecture,
-        Architecture::Groups | Architecture::Standalone
-    );
     if is_kafka && connections > limits.broker_connections {
         return Some(format!(
             "the broker allows {} connections by its limit of open files",
             limits.broker_connections
         ));
     }
-    // Clients on other machines connect from there.
-    let connects_here = is_kafka || !limits.clients_elsewhere;
-    (connects_here && connections + PORTS_SPARE > limits.ports).then(|| {
+    (!is_elsewhere && connections + PORTS_SPARE > limits.ports).then(|| {
         format!(
             "{clients} clients need {connections} local ports for one address, this machine \
              has {} (net.ipv4.ip_local_port_range)",
@@ -183,15 +186,19 @@ pub(super) struct HostLimits {
     pub(super) cores: u64,
     /// `true` if the clients of a gateway or floor are on other machines.
     pub(super) clients_elsewhere: bool,
+    /// `true` if plain consumers are on other machines.
+    pub(super) consumers_elsewhere: bool,
 }
 
 impl HostLimits {
     pub(super) fn of(context: RunContext<'_>) -> Self {
         let lab = context.broker.lab.as_ref();
         let machines = context.run_dir.options.machines.as_ref();
-        let clients = machines.and_then(|it| it.with(InventoryRole::Clients).next());
+        let is_elsewhere =
+            |role| machines.is_some_and(|machines| machines.with(role).next().is_some());
         Self {
-            clients_elsewhere: clients.is_some(),
+            clients_elsewhere: is_elsewhere(InventoryRole::Clients),
+            consumers_elsewhere: is_elsewhere(InventoryRole::Consumers),
             descriptors: descriptors_allowed(),
             broker_connections: lab.map_or(u64::MAX, Lab::max_clients_hint),
             ports: local_ports(),
@@ -277,6 +284,7 @@ mod tests {
         ports: 28_000,
         cores: 4,
         clients_elsewhere: false,
+        consumers_elsewhere: false,
     };
 
     fn cell(mean_ms: f64, lost: u64, medians_ms: &[f64]) -> Cell {
@@ -453,6 +461,14 @@ mod tests {
         let standalone = history.skip(Architecture::Standalone, 16_000, LIMITS);
         assert!(standalone.unwrap().contains("broker allows 15000"));
         assert_eq!(history.skip(Architecture::Floor, 16_000, LIMITS), None);
+        let elsewhere = HostLimits {
+            consumers_elsewhere: true,
+            broker_connections: u64::MAX,
+            ..LIMITS
+        };
+        let standalone = |limits| history.skip(Architecture::Standalone, 30_000, limits);
+        assert_eq!(standalone(elsewhere), None);
+        assert!(standalone(LIMITS).is_some());
     }
 
     #[test]

@@ -15,8 +15,8 @@ use super::usage::CellUsage;
 use crate::experiment::RunContext;
 use crate::experiment::turns::{BROKER_EXITED, CellFailure, CellResult};
 use weir_engine::machines::ConnectedMachine;
-use weir_load::clients::ClientShare;
 use weir_load::clock::nanos;
+use weir_load::share::WorkerShare;
 use weir_load::worker::protocol::{Schedule, WorkerCommand};
 
 /// Processes of one cell; killed when dropped.
@@ -30,6 +30,8 @@ pub(super) struct CellProcesses<'a> {
     pub(super) usage: CellUsage,
     pub(super) clocks: CellClocks,
     pub(super) running: Vec<RoleProcess>,
+    /// The processes of this cell cannot share a role: each runs on the first machine of its role.
+    pub(super) is_unshared: bool,
 }
 
 impl<'a> CellProcesses<'a> {
@@ -53,6 +55,7 @@ impl<'a> CellProcesses<'a> {
             usage,
             clocks: CellClocks::default(),
             running: Vec::new(),
+            is_unshared: false,
         })
     }
 
@@ -78,9 +81,11 @@ impl<'a> CellProcesses<'a> {
     pub(super) fn start_plain(&mut self, role: ProcessRole, args: &[String]) -> CellResult {
         let options = self.context.run_dir.options;
         let machines = options.machines.as_deref().into_iter();
-        let machines: Vec<_> = machines
-            .flat_map(|it| it.with(role.in_inventory()))
-            .collect();
+        let machines = machines.flat_map(|it| it.with(role.in_inventory()));
+        // Timed records have a single logical producer with one sequence.
+        let is_single = self.is_unshared || role == ProcessRole::ProduceMarked;
+        let most = if is_single { 1 } else { usize::MAX };
+        let machines: Vec<_> = machines.take(most).collect();
         if machines.is_empty() {
             self.clocks.starts(role, None);
             let messages = self.messages.clone();
@@ -93,7 +98,7 @@ impl<'a> CellProcesses<'a> {
         self.collected.expect(role, hosts);
         for (index, machine) in machines.iter().enumerate() {
             let of = machines.len();
-            let args = share_args(args, ClientShare { index, of });
+            let args = share_args(args, WorkerShare { index, of });
             self.clocks.starts(role, Some(machine));
             let request = self.clocks.request(machine, &args)?;
             let (instance, messages) = (RoleInstance { role, index }, self.messages.clone());
@@ -299,9 +304,9 @@ impl<'a> CellProcesses<'a> {
 }
 
 /// Returns the arguments of a process that runs a share.
-fn share_args(args: &[String], share: ClientShare) -> Vec<String> {
+fn share_args(args: &[String], share: WorkerShare) -> Vec<String> {
     let mut args = args.to_vec();
-    if share != ClientShare::WHOLE {
+    if share != WorkerShare::WHOLE {
         args.extend(["--share".to_owned(), share.to_string()]);
     }
     args

@@ -1,7 +1,7 @@
 //! One or several processes of a role: the events of each, and those of all together.
 
 use weir_load::delivery::DeliverySummary;
-use weir_load::worker::protocol::{GAUGES, WorkerProgress};
+use weir_load::worker::protocol::{GAUGES, ProduceSummary, WorkerProgress};
 use weir_stats::Histogram;
 
 use super::child::{ProcessRole, RoleInstance};
@@ -27,7 +27,17 @@ pub(super) struct ProcessEvents {
     is_fresh: bool,
     /// Response times in the measured window; empty if it is the only process.
     pub(super) response: Histogram,
+    /// Last result of a receiver.
     pub(super) delivery: Option<DeliverySummary>,
+    /// Last result of a producer.
+    produced: Option<ProduceSummary>,
+}
+
+impl ProcessEvents {
+    /// Returns `true` if the process has sent its last result.
+    pub(super) fn has_ended(&self) -> bool {
+        self.delivery.is_some() || self.produced.is_some()
+    }
 }
 
 /// One process on this machine.
@@ -85,7 +95,7 @@ impl RoleGroup {
         if let Some(second) = second {
             self.second.merge(second);
         }
-        let is_awaited = |it: &ProcessEvents| !it.is_fresh && it.delivery.is_none();
+        let is_awaited = |it: &ProcessEvents| !it.is_fresh && !it.has_ended();
         match self.processes.iter().any(is_awaited) {
             true => None,
             false => self.merged(),
@@ -94,7 +104,7 @@ impl RoleGroup {
 
     /// Returns the sum of all reports, at the latest time that those of all processes cover.
     fn merged(&mut self) -> Option<WorkerProgress> {
-        let running = self.processes.iter().filter(|it| it.delivery.is_none());
+        let running = self.processes.iter().filter(|it| !it.has_ended());
         let last = running.filter_map(|it| Some(it.reports.last()?.unix_ns));
         let us = |percentile| Some(self.second.percentile_ns(percentile)? / 1000);
         let mut merged = WorkerProgress {
@@ -137,6 +147,20 @@ impl RoleGroup {
         Some(merged)
     }
 
+    /// Returns the summary of all producers once all have sent theirs.
+    pub(super) fn produced(
+        &mut self,
+        index: usize,
+        summary: ProduceSummary,
+    ) -> Option<ProduceSummary> {
+        self.processes.get_mut(index)?.produced = Some(summary);
+        let mut merged = ProduceSummary::default();
+        for process in &self.processes {
+            merged.merge(process.produced.as_ref()?);
+        }
+        Some(merged)
+    }
+
     /// Adds response times in the measured window, if there are several processes.
     pub(super) fn response(&mut self, index: usize, histogram: &Histogram) {
         if !self.is_shared() {
@@ -154,7 +178,7 @@ impl RoleGroup {
 
     /// Returns a text that names the processes without a last result.
     pub(super) fn not_finished(&self, role: ProcessRole) -> String {
-        self.named(role, |it| it.delivery.is_none())
+        self.named(role, |it| !it.has_ended())
     }
 
     /// Returns the name of a process in messages, with its machine.
@@ -211,6 +235,7 @@ pub(super) fn gauge_mean(
 #[cfg(test)]
 mod tests {
     use weir_load::delivery::DeliveryCounts;
+    use weir_load::worker::protocol::Quantiles;
 
     use super::*;
 
@@ -272,6 +297,27 @@ mod tests {
         // Of the second process 60 % of the way from 140 to 240.
         assert_eq!(second.counters["updates"], 200 + 200);
         assert_eq!((second.unix_ns, second.p50_us), (2000, None));
+    }
+
+    #[test]
+    fn producers_are_merged_once_all_have_ended() {
+        let mut group = two();
+        let summary = |acked, p99_ns| ProduceSummary {
+            acked,
+            schedule_lag: Quantiles {
+                count: acked,
+                p99_ns,
+                ..Quantiles::default()
+            },
+            errors: [("timed out".to_owned(), 1)].into(),
+            ..ProduceSummary::default()
+        };
+        assert_eq!(group.produced(1, summary(3, 70)), None);
+        assert_eq!(group.not_finished(ProcessRole::Produce), "produce on a");
+        let merged = group.produced(0, summary(4, 50)).unwrap();
+        assert_eq!((merged.acked, merged.errors["timed out"]), (7, 2));
+        let lag = merged.schedule_lag;
+        assert_eq!((lag.count, lag.p99_ns), (7, 70));
     }
 
     #[test]

@@ -58,9 +58,6 @@ pub enum MachinesError {
     /// A machine has a role that only this machine can run.
     #[error("machine {0}: role {1} runs on this machine only; use an existing one")]
     Role(String, InventoryRole),
-    /// A role that cannot be shared is on several machines.
-    #[error("role {0} is on several machines: it runs on one, only the role clients on several")]
-    Several(InventoryRole),
     /// A role is on machines of the run and on one whose processes the run does not start.
     #[error("role {0} is on other machines and on {1}, which has neither ssh nor agent: remove it")]
     Mixed(InventoryRole, String),
@@ -235,17 +232,15 @@ fn remote<'a>(
 
 fn check_roles(inventory: &Inventory) -> Result<(), MachinesError> {
     for role in InventoryRole::ALL {
-        let mut remote = inventory.with(role).filter(|it| it.is_remote());
-        let Some(first) = remote.next() else { continue };
+        let Some(first) = inventory.with(role).find(|it| it.is_remote()) else {
+            continue;
+        };
         if !REMOTE.contains(&role) {
             return Err(MachinesError::Role(first.name.clone(), role));
         }
         let mut others = inventory.with(role).filter(|it| !it.is_remote());
         if let Some(other) = others.next() {
             return Err(MachinesError::Mixed(role, other.name.clone()));
-        }
-        if !SHARED.contains(&role) && remote.next().is_some() {
-            return Err(MachinesError::Several(role));
         }
     }
     Ok(())
@@ -305,8 +300,6 @@ const REMOTE: [InventoryRole; 4] = [
     InventoryRole::Consumers,
     InventoryRole::Clients,
 ];
-/// Roles that can run on several other machines.
-const SHARED: [InventoryRole; 1] = [InventoryRole::Clients];
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 const HELLO_BYTES_MAX: u64 = 1 << 16;
 
@@ -327,8 +320,6 @@ mod tests {
         };
         let probe = error(&machine("gw", "probe"));
         assert!(probe.starts_with("machine gw: role probe runs on this machine only"));
-        let two = error(&(machine("a", "producers") + &machine("b", "producers")));
-        assert!(two.starts_with("role producers is on several machines"));
         let here = "[[machine]]\nname = \"b\"\nroles = [\"clients\"]\n";
         let mixed = error(&(machine("a", "clients") + here));
         assert!(

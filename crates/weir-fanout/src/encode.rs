@@ -61,6 +61,19 @@ impl<'a, F: SharedFrame> EncodedForms<'a, F> {
         has_id: bool,
         encoder: &mut LineEncoder,
     ) -> Option<&F> {
+        // For nearly all members of a large class.
+        if state == MemberState::UpToDate && !has_id && self.forms[0].delta.is_some() {
+            return self.forms[0].delta.as_ref()?.as_ref();
+        }
+        self.encoded(state, has_id, encoder)
+    }
+
+    fn encoded(
+        &mut self,
+        state: MemberState,
+        has_id: bool,
+        encoder: &mut LineEncoder,
+    ) -> Option<&F> {
         let (class, emission) = (self.class, self.emission);
         let forms = &mut self.forms[usize::from(has_id)];
         encoder.omit_id(!has_id);

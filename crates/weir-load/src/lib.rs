@@ -23,6 +23,7 @@ mod published_report;
 mod registry;
 pub mod relay;
 pub mod sampler;
+pub mod share;
 pub mod stamp;
 pub mod tail;
 mod topic;

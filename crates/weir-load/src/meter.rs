@@ -2,6 +2,7 @@
 
 use weir_stats::Histogram;
 
+use crate::share::WorkerShare;
 use crate::stamp::Stamp;
 use crate::worker::protocol::{LatencyInterval, LatencyTag, Schedule, WorkerEvent};
 use crate::worker::{Counters, EventSender};
@@ -14,8 +15,8 @@ pub(crate) struct Intervals<const N: usize> {
     /// Values of the last second, for progress displays; not limited to the measured window.
     pub(crate) second: Histogram,
     from_unix_ns: u64,
-    /// This process runs a share of the clients.
-    is_share: bool,
+    /// Share of this process. The progress of one has all values of the last second.
+    pub(crate) share: WorkerShare,
 }
 
 impl<const N: usize> Intervals<N> {
@@ -25,7 +26,7 @@ impl<const N: usize> Intervals<N> {
             histograms: [(); N].map(|()| Histogram::new()),
             second: Histogram::new(),
             from_unix_ns: now_unix_ns,
-            is_share: false,
+            share: WorkerShare::WHOLE,
         }
     }
 
@@ -48,7 +49,8 @@ impl<const N: usize> Intervals<N> {
             }
         }
         let second = Some(&mut self.second);
-        events.progress(now_unix_ns, counters, second, self.is_share);
+        let is_share = self.share != WorkerShare::WHOLE;
+        events.progress(now_unix_ns, counters, second, is_share);
         self.from_unix_ns = now_unix_ns;
     }
 }
@@ -81,10 +83,9 @@ impl DeliveryRecorder {
         }
     }
 
-    /// Sets whether this process runs a share of the clients. Its progress then has all values of
-    /// the last second.
-    pub(crate) fn share(mut self, is_share: bool) -> Self {
-        self.intervals.is_share = is_share;
+    /// Sets the share of this process.
+    pub(crate) fn share(mut self, share: WorkerShare) -> Self {
+        self.intervals.share = share;
         self
     }
 

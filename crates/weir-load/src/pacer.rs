@@ -6,6 +6,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::share::WorkerShare;
+
 /// Rate above which a sender wakes once per slot instead of once per record.
 const SLOTS_ABOVE_MILLIS: u64 = 5_000 * 1000;
 const SLOT_NS: u64 = 1_000_000;
@@ -52,21 +54,29 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Due times of records, in nanoseconds after the start.
+/// Due times of records, in nanoseconds after the start. Records are counted within the share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pacer {
     rate: Rate,
+    share: WorkerShare,
 }
 
 impl Pacer {
     /// Returns the schedule of one rate.
     pub fn new(rate: Rate) -> Self {
-        Self { rate }
+        let share = WorkerShare::WHOLE;
+        Self { rate, share }
+    }
+
+    /// Returns a share of the schedule: its records are due as they are in the whole one.
+    pub(crate) fn share(self, share: WorkerShare) -> Self {
+        Self { share, ..self }
     }
 
     /// Returns the due time of record `index`.
     pub fn due_ns(&self, index: u64) -> u64 {
-        let ns = u128::from(index) * NS_PER_S * 1000 / u128::from(self.rate.0);
+        let index = u128::from(index) * self.share.of as u128 + self.share.index as u128;
+        let ns = index * NS_PER_S * 1000 / u128::from(self.rate.0);
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
@@ -75,14 +85,14 @@ impl Pacer {
     pub fn due_before(&self, elapsed_ns: u64) -> u64 {
         // Smallest i with floor(i * 10^12 / rate) >= elapsed, that is i * 10^12 >= elapsed * rate.
         let count = (u128::from(elapsed_ns) * u128::from(self.rate.0)).div_ceil(NS_PER_S * 1000);
-        u64::try_from(count).unwrap_or(u64::MAX)
+        self.share.count(u64::try_from(count).unwrap_or(u64::MAX))
     }
 
     /// Returns when to wake for record `index`: at its due time, or at high rates at the end of its
     /// slot.
     pub fn wake_ns(&self, index: u64) -> u64 {
         let due = self.due_ns(index);
-        if self.rate.0 <= SLOTS_ABOVE_MILLIS {
+        if self.rate.0 / self.share.of.max(1) as u64 <= SLOTS_ABOVE_MILLIS {
             return due;
         }
         due.div_ceil(SLOT_NS).saturating_mul(SLOT_NS)
@@ -146,6 +156,23 @@ mod tests {
             let count = pacer.due_before(elapsed);
             prop_assert!(pacer.due_ns(count) >= elapsed);
             prop_assert!(count == 0 || pacer.due_ns(count - 1) < elapsed);
+        }
+
+        #[test]
+        fn shares_have_all_due_times(
+            millis in 1..1_000_000_000_u64,
+            elapsed in 0..1_000_000_000_u64,
+            of in 1..5_usize,
+        ) {
+            let whole = Pacer::new(Rate(millis));
+            let shares: Vec<_> =
+                (0..of).map(|index| whole.share(WorkerShare { index, of })).collect();
+            let count: u64 = shares.iter().map(|share| share.due_before(elapsed)).sum();
+            prop_assert_eq!(count, whole.due_before(elapsed));
+            for record in 0..20 {
+                let share = shares[record as usize % of];
+                prop_assert_eq!(share.due_ns(record / of as u64), whole.due_ns(record));
+            }
         }
 
         #[test]

@@ -120,10 +120,15 @@ impl LoopApis {
         }
     }
 
-    /// Returns the trace of a request if it is sampled.
+    /// Returns the trace of a request if it is sampled; `frame` has arrived of it.
     #[inline]
-    pub(crate) fn begin_trace(&self, key: i16, bytes: usize) -> Option<Box<RequestTrace>> {
-        self.traces.as_ref()?.begin(key, bytes)
+    pub(crate) fn begin_trace(
+        &self,
+        key: i16,
+        bytes: usize,
+        frame: &[u8],
+    ) -> Option<Box<RequestTrace>> {
+        self.traces.as_ref()?.begin(key, bytes, frame)
     }
 
     /// Counts a response of `bytes` bytes that began after `time_us`.

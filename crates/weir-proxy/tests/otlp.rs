@@ -21,6 +21,17 @@ fn respond(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
+fn start_broker() -> SocketAddr {
+    let broker = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = broker.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in broker.incoming().flatten() {
+            std::thread::spawn(move || respond(stream));
+        }
+    });
+    address
+}
+
 /// Starts a proxy with a cluster `one`; returns its address.
 fn start(collector: &Collector, broker: SocketAddr, more: &str) -> (Proxy, SocketAddr) {
     let dir = tempfile::tempdir().expect("a directory");
@@ -44,13 +55,7 @@ fn start(collector: &Collector, broker: SocketAddr, more: &str) -> (Proxy, Socke
 #[test]
 fn one_request_in_n_is_traced() {
     let collector = Collector::start().expect("a collector");
-    let broker = TcpListener::bind("127.0.0.1:0").expect("a listener");
-    let address = broker.local_addr().expect("an address");
-    std::thread::spawn(move || {
-        for stream in broker.incoming().flatten() {
-            std::thread::spawn(move || respond(stream));
-        }
-    });
+    let address = start_broker();
     let more = "metrics_interval_ms = 0\ntrace_one_in = 5\ntraces_per_second = 1000";
     let (proxy, listen) = start(&collector, address, more);
     let mut client = TcpStream::connect(listen).expect("a connection");
@@ -102,4 +107,34 @@ fn metrics_are_exported() {
     assert_eq!(received.metrics["weir_proxy_connections"].kind, "gauge");
     assert_eq!(received.metrics["weir_proxy_requests"].kind, "sum");
     assert_eq!(proxy.shut_down(), Vec::<String>::new());
+}
+
+#[test]
+fn request_of_a_marked_record_is_traced() {
+    let collector = Collector::start().expect("a collector");
+    let more = "metrics_interval_ms = 0\ntrace_one_in = 0\ntraces_per_second = 1000";
+    let (proxy, listen) = start(&collector, start_broker(), more);
+    let mut client = TcpStream::connect(listen).expect("a connection");
+    // Produce 3 of client "c" with acks=1. The proxy does not decode what follows.
+    let head = b"\0\0\0\x03\0\0\0\x07\0\x01c\xff\xff\0\x01\0\0\x03\xe8";
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    for flags in ["00", "01", "00"] {
+        let value = format!("00-{trace}-b7ad6b7169203331-{flags}");
+        let header = [b"\x16traceparent\x6e", value.as_bytes()].concat();
+        let body = [head, b"records".as_slice(), &header].concat();
+        let request = [&(body.len() as u32).to_be_bytes(), &body[..]].concat();
+        client.write_all(&request).expect("the proxy reads");
+        let mut response = [0; 10];
+        client.read_exact(&mut response).expect("a response");
+    }
+    drop(client);
+    assert_eq!(proxy.shut_down(), Vec::<String>::new());
+    let received = collector.wait(TEST_TIMEOUT, |received| {
+        !received.spans_named("upstream").is_empty()
+    });
+    let spans = received.spans_named("request");
+    assert_eq!(spans.len(), 1, "only the marked one");
+    assert_eq!(spans[0].attributes["rpc.method"], "Produce");
+    let link = (trace.to_owned(), "b7ad6b7169203331".to_owned());
+    assert_eq!(spans[0].links, [link], "{:?}", spans[0]);
 }

@@ -5,6 +5,7 @@ use weir_stats::run::Run;
 
 use crate::chart::slot;
 use crate::format;
+use crate::overhead;
 use crate::table::{Field, ReportTable};
 use crate::view::{self, FLOOR, Level, RowStatus, SubjectRow};
 
@@ -85,7 +86,7 @@ fn sustained(options: &[CostOption]) -> Vec<&CostOption> {
 pub(crate) fn choices(run: &Run) -> Vec<Vec<CostOption>> {
     let architectures = run.architectures();
     let products = architectures.iter().filter(|name| **name != FLOOR).count();
-    if view::is_grid(run) || products < 2 {
+    if view::is_grid(run) || products < 2 || overhead::is_measured(run) {
         return Vec::new();
     }
     let options = |level: &Level<'_>| level.rows.iter().map(cost_option).collect();

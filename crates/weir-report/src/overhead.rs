@@ -32,14 +32,19 @@ fn page(run: &Run, tables: &[(String, ReportTable)]) -> String {
 
 type Load<'a> = (&'a str, Option<f64>);
 
-/// Returns one table per load with its title: means over the repetitions and their ratios. Returns
-/// none if the run does not measure proxy overhead.
-pub(crate) fn tables(run: &Run) -> Vec<(String, ReportTable)> {
+/// Returns `true` if the run measures proxy overhead.
+pub(crate) fn is_measured(run: &Run) -> bool {
     let is_one = |cell: &Cell| {
         let side = cell.architecture.trim_start_matches("kafka-");
         matches!(side, "produce" | "consume") && cell.variant.is_some()
     };
-    if !run.cells.iter().any(is_one) {
+    run.cells.iter().any(is_one)
+}
+
+/// Returns one table per load with its title: means over the repetitions and their ratios. Returns
+/// none if the run does not measure proxy overhead.
+pub(crate) fn tables(run: &Run) -> Vec<(String, ReportTable)> {
+    if !is_measured(run) {
         return Vec::new();
     }
     let groups = Repetitions::group(&run.cells);

@@ -358,11 +358,18 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let cells = || run.cells.iter();
     let sizes: Vec<f64> = cells().filter_map(|cell| cell.record_bytes_mean).collect();
     let size = interval::repetition_mean(&sizes).map(|bytes| ("Record", format::bytes(bytes)));
-    let rate = range(cells().map(|cell| cell.offered_records_per_s));
+    let rates = || cells().map(|cell| cell.offered_records_per_s);
+    let limited = rates().any(|rate| rate > 0.0);
+    let limited =
+        limited.then(|| range(rates().filter(|rate| *rate > 0.0)) + " records/s, open loop");
+    let unthrottled = rates()
+        .any(|rate| rate == 0.0)
+        .then(|| "as fast as possible".to_owned());
+    let offered: Vec<String> = unthrottled.into_iter().chain(limited).collect();
     let warm_up = range(cells().map(|cell| cell.warm_up_s));
     let hold = range(cells().map(|cell| cell.hold_s));
     let repetitions = cells().map(|cell| cell.repetition).max().unwrap_or(0);
-    let mut facts = vec![("Offered", format!("{rate} records/s, open loop"))];
+    let mut facts = vec![("Offered", offered.join(" and "))];
     facts.extend(size);
     facts.extend([
         ("Warm-up", format!("{warm_up} s")),

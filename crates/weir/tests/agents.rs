@@ -14,6 +14,8 @@ use support::{Process, Signal, TestBroker, run_dir, send_signal, text, weir};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 const CLIENTS: u64 = 40;
+/// Time that even a busy machine needs for the last records.
+const DRAIN: &str = "20s";
 const TOKEN: &str = "6d7b6c0a4a3f4f1e9a5d2c8b7e6f5a4b";
 
 /// Coordinator of a run with its agents.
@@ -31,6 +33,12 @@ const TWO: Roles<'_> = &[
     ("load-2", "\"clients\", \"consumers\""),
 ];
 
+/// Two machines share all load.
+const SHARED_LOAD: Roles<'_> = &[
+    ("load-1", "\"producers\", \"clients\", \"consumers\""),
+    ("load-2", "\"producers\", \"clients\", \"consumers\""),
+];
+
 /// Two machines share the clients; consumers run on the coordinator's.
 const SHARED: Roles<'_> = &[
     ("load-1", "\"producers\", \"clients\""),
@@ -44,13 +52,18 @@ const SERVER: Roles<'_> = &[
 ];
 
 impl TestRun {
-    fn start(broker: &TestBroker, name: &str, machines: Roles<'_>, hold: &str) -> Self {
+    fn start(
+        broker: &TestBroker,
+        name: &str,
+        machines: Roles<'_>,
+        [hold, drain]: [&str; 2],
+    ) -> Self {
         let out = broker.scratch.path().join(name);
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = free.local_addr().unwrap().to_string();
         drop(free);
         let mut command = bench(broker, &out, machines, &listen);
-        command.args(["--hold", hold]);
+        command.args(["--hold", hold, "--drain", drain]);
         command.stdout(Stdio::null());
         command.stderr(fs::File::create(out.with_extension("log")).unwrap());
         let coordinator = Process::spawn(&mut command);
@@ -138,7 +151,7 @@ fn bench(broker: &TestBroker, out: &Path, machines: Roles<'_>, listen: &str) -> 
         true => "floor,gateway",
         false => "floor,standalone",
     };
-    command.args(["--architectures", architectures, "--drain", "20s"]);
+    command.args(["--architectures", architectures]);
     command
 }
 
@@ -157,13 +170,14 @@ fn roles_run_on_agents() {
     gateway_runs_on_agent(&broker);
     lost_agent_makes_run_invalid(&broker, "lost", TWO);
     lost_agent_makes_run_invalid(&broker, "lost-share", SHARED);
+    silent_machine_makes_cell_invalid(&broker);
     killed_coordinator_ends_agents(&broker);
     missing_agent_is_named(&broker);
 }
 
 /// Runs a plan. Returns the number of delivered records of each cell.
 fn delivered(broker: &TestBroker, name: &str, machines: Roles<'_>) -> Vec<u64> {
-    let mut test = TestRun::start(broker, name, machines, "3s");
+    let mut test = TestRun::start(broker, name, machines, ["3s", DRAIN]);
     let (_, run) = test.finish();
     assert_clock(&run, machines);
     let host = |role: &str| {
@@ -198,19 +212,17 @@ fn delivered(broker: &TestBroker, name: &str, machines: Roles<'_>) -> Vec<u64> {
         for figure in ["lost", "duplicated", "reordered"] {
             assert_eq!(cell["delivery"][figure], 0, "{figure}: {cell}");
         }
-        let (server, receiving) = match cell["architecture"].as_str().unwrap() {
-            "standalone" => (None, "consume"),
-            server => (Some(server), "clients"),
+        let (server, receiving, role) = match cell["architecture"].as_str().unwrap() {
+            "standalone" => (None, "consume", "consumers"),
+            server => (Some(server), "clients", "clients"),
         };
         for role in ["produce", receiving].into_iter().chain(server) {
-            let mut roles = cell["roles"].as_array().unwrap().iter();
-            let usage = roles.find(|it| it["role"] == role);
-            let usage = usage.unwrap_or_else(|| panic!("no usage of {role}: {cell}"));
+            let usage = usage(cell, role);
             assert!(usage["rss_max_bytes"].as_u64() > Some(0), "{usage}");
         }
-        if receiving == "clients" {
-            assert_shares(cell, machines);
-        }
+        assert_shares(cell, (receiving, role), machines);
+        let producers = usage(cell, "produce");
+        assert_eq!(producers["processes"], on("producers").split(", ").count());
     }
     for agent in test.agents.values_mut() {
         assert!(agent.wait().unwrap().success());
@@ -244,12 +256,18 @@ fn assert_clock(run: &Value, machines: Roles<'_>) {
     assert_eq!(run["clock"]["mode"], mode, "{run}");
 }
 
-/// Ensures that the machines with clients ran equal shares, which add up to the whole.
-fn assert_shares(cell: &Value, machines: Roles<'_>) {
-    let with = machines.iter().filter(|it| it.1.contains("clients"));
+fn usage<'a>(cell: &'a Value, role: &str) -> &'a Value {
+    let mut roles = cell["roles"].as_array().unwrap().iter();
+    let usage = roles.find(|it| it["role"] == role);
+    usage.unwrap_or_else(|| panic!("no usage of {role}: {cell}"))
+}
+
+/// Ensures that the machines with the receivers' role ran equal shares, which add up to the whole.
+fn assert_shares(cell: &Value, (receiving, role): (&str, &str), machines: Roles<'_>) {
+    let with = machines.iter().filter(|it| it.1.contains(role));
     let hosts: Vec<&str> = with.map(|it| it.0).collect();
     let shares = cell["shares"].as_array().cloned().unwrap_or_default();
-    if hosts.len() == 1 {
+    if hosts.len() < 2 {
         assert!(shares.is_empty(), "{cell}");
         return;
     }
@@ -266,9 +284,7 @@ fn assert_shares(cell: &Value, machines: Roles<'_>) {
         assert!(share["response"]["count"].as_u64() > Some(0), "{share}");
         assert!(share["rss_max_bytes"].as_u64() > Some(0), "{share}");
     }
-    let mut roles = cell["roles"].as_array().unwrap().iter();
-    let usage = roles.find(|it| it["role"] == "clients").unwrap();
-    assert_eq!(usage["processes"], hosts.len(), "{usage}");
+    assert_eq!(usage(cell, receiving)["processes"], hosts.len(), "{cell}");
 }
 
 fn two_agents_count_like_one(broker: &TestBroker) {
@@ -278,7 +294,7 @@ fn two_agents_count_like_one(broker: &TestBroker) {
     assert!(two.iter().all(|it| *it > 0), "{two:?}");
     assert_eq!(two, one);
     // The keys of all clients are the same as with one process.
-    assert_eq!(delivered(broker, "shared", SHARED), one);
+    assert_eq!(delivered(broker, "shared", SHARED_LOAD), one);
 }
 
 fn gateway_runs_on_agent(broker: &TestBroker) {
@@ -288,7 +304,7 @@ fn gateway_runs_on_agent(broker: &TestBroker) {
 
 /// Ends the agent `load-2` while its clients run.
 fn lost_agent_makes_run_invalid(broker: &TestBroker, name: &str, machines: Roles<'_>) {
-    let mut test = TestRun::start(broker, name, machines, "5s");
+    let mut test = TestRun::start(broker, name, machines, ["5s", DRAIN]);
     test.wait_for_role("load-2", "clients");
     let agent = test.agents.get_mut("load-2").unwrap();
     send_signal(agent.id(), Signal::TERM);
@@ -313,8 +329,28 @@ fn lost_agent_makes_run_invalid(broker: &TestBroker, name: &str, machines: Roles
     test.assert_no_processes();
 }
 
+/// Stops the clients of one machine in the middle, so that their result does not come.
+fn silent_machine_makes_cell_invalid(broker: &TestBroker) {
+    let mut test = TestRun::start(broker, "silent", SHARED, ["3s", "1s"]);
+    let clients = test.wait_for_role("load-2", "clients");
+    wait_until("the measured window", || {
+        let dir = run_dir(&test.out).expect("a run directory");
+        let mut cells = fs::read_dir(dir).unwrap().flatten();
+        let events =
+            cells.find_map(|it| fs::read_to_string(it.path().join("clients-2.jsonl")).ok());
+        events.is_some_and(|it| it.contains("\"event\":\"interval\""))
+    });
+    send_signal(clients, Signal::STOP);
+    let (_, run) = test.finish();
+    let silent = &run["cells"][0]["status"];
+    assert_eq!(silent["state"], "invalid", "{silent}");
+    let reason = silent["reasons"][0].as_str().unwrap();
+    assert_eq!(reason, "clients on load-2 sent no summary in time");
+    test.assert_no_processes();
+}
+
 fn killed_coordinator_ends_agents(broker: &TestBroker) {
-    let mut test = TestRun::start(broker, "killed", TWO, "10m");
+    let mut test = TestRun::start(broker, "killed", TWO, ["10m", DRAIN]);
     test.wait_for_role("load-1", "produce");
     test.wait_for_role("load-2", "clients");
     test.coordinator.kill().unwrap();

@@ -59,6 +59,8 @@ pub(super) fn measure(
         .with("--records", records)
         .with("--fetch-size", fetch_size);
     let mut processes = CellProcesses::new(context.run, &cell.id())?;
+    // One consumer reads all records.
+    processes.is_unshared = true;
     let times = [plan.warm_up, plan.hold, READ_TIMEOUT];
     processes.run_worker((role, &args.0), times, |live| observer.live(live))?;
     let mut read = 0;

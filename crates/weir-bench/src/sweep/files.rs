@@ -7,6 +7,7 @@ use weir_stats::Histogram;
 use weir_stats::perf::{CONSUMER_HEADER, ConsumerPerf, MIB, ProducerPerf, SweepFile};
 use weir_stats::run::Cell;
 
+use super::super::child::ProcessRole;
 use super::super::collect::{Collected, LatencySpan};
 use super::context::SweepContext;
 use super::figures;
@@ -27,9 +28,11 @@ pub(super) fn write_producer(
         return Ok(());
     }
     let seconds = &collected.publish_acks;
+    // Each machine reports every second.
+    let machines = collected.shares(ProcessRole::Produce).len().max(1);
     let mut text = String::new();
-    for chunk in seconds.chunks(INTERVAL_S) {
-        text.push_str(&interval(chunk, size).to_string());
+    for chunk in seconds.chunks(INTERVAL_S * machines) {
+        text.push_str(&interval(chunk, (machines, size)).to_string());
         text.push('\n');
     }
     let records = seconds.iter().map(|second| second.histogram.count()).sum();
@@ -42,15 +45,15 @@ pub(super) fn write_producer(
     Ok(append(&context.run.run_dir.path.join(file.name()), &text)?)
 }
 
-/// Returns the line of several seconds.
-fn interval(seconds: &[LatencySpan], size: u64) -> ProducerPerf {
+/// Returns the line of several seconds of all machines.
+fn interval(seconds: &[LatencySpan], (machines, size): (usize, u64)) -> ProducerPerf {
     let mut all = Histogram::new();
     let mut span_ns = 0;
     for second in seconds {
         all.merge(&second.histogram);
         span_ns += second.until_unix_ns.saturating_sub(second.from_unix_ns);
     }
-    let per_s = all.count() as f64 * 1e9 / (span_ns as f64).max(1.0);
+    let per_s = all.count() as f64 * 1e9 * machines as f64 / (span_ns as f64).max(1.0);
     ProducerPerf {
         records: all.count(),
         records_per_s: per_s,
@@ -175,7 +178,7 @@ mod tests {
             histogram: histogram.clone(),
         };
         let seconds = [second(0), second(1_000_000_000)];
-        let line = interval(&seconds, 1_048_576).to_string();
+        let line = interval(&seconds, (1, 1_048_576)).to_string();
         assert_eq!(
             line,
             "2000 records sent, 1000.0 records/sec (1000.00 MB/sec), 2.0 ms avg latency, \

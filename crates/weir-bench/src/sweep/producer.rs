@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_engine::inventory::InventoryRole;
 use weir_stats::Histogram;
 use weir_stats::run::{Cell, STAGE_PUBLISH_ACK, STAGE_RESPONSE, STAGE_SCHEDULE_LAG};
 
@@ -49,12 +50,15 @@ pub(super) fn args(
     (size, target): (u64, u64),
 ) -> WorkerArgs {
     let workload = &context.plan.workload;
+    let machines = context.run.run_dir.options.machines.as_deref();
+    let machines = machines.map_or(0, |it| it.with(InventoryRole::Producers).count());
     WorkerArgs::topic("produce", context.run.broker.connection(), topic)
         .flag("--no-stamp")
         .with("--kind", "random")
         .with("--rate", target)
         .with("--size", size)
-        .with("--producers", 1)
+        // One per machine.
+        .with("--producers", machines.max(1))
         .with("--seed", workload.seed)
         .with("--entropy", workload.entropy)
         .with("--compression", &workload.compression)

@@ -12,10 +12,11 @@ use super::agent_set::{AgentHandle, AgentSet};
 use super::engine::{Children, CoordinatorOptions};
 use super::listener::{AgentListener, CoordinatorEvent, JoinedAgent, send_rejection};
 use super::{AgentError, CoordinatorMessage, Result, WRITE_TIMEOUT};
-use crate::clients::{ClientShare, ClientsOptions};
+use crate::clients::ClientsOptions;
 use crate::clock::Clock;
 use crate::delivery::DeliverySummary;
 use crate::published_report::PublishedReporter;
+use crate::share::WorkerShare;
 use crate::worker::protocol::{LatencyTag, Summary, WorkerCommand, WorkerEvent, WorkerProgress};
 use crate::worker::{CoordinatorChannel, line, read_message};
 
@@ -160,7 +161,7 @@ impl AgentCoordinator {
             closed: false,
         };
         handle.send(&line(&CoordinatorMessage::Clients {
-            share: ClientShare { index, of },
+            share: WorkerShare { index, of },
             options: Box::new(clients.clone()),
         }));
         for command in &self.early {

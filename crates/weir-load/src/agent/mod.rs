@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::clients::{self, ClientShare, ClientsOptions};
+use crate::clients::{self, ClientsOptions};
 use crate::clock::Clock;
 use crate::error::{ErrorClass, LoadError};
+use crate::share::WorkerShare;
 use crate::worker::{CoordinatorChannel, line, read_message};
 
 pub use coordinator::AgentCoordinator;
@@ -103,7 +104,7 @@ enum CoordinatorMessage {
     Clock,
     /// Request to run a share of the clients; `options` are those of the whole run.
     Clients {
-        share: ClientShare,
+        share: WorkerShare,
         options: Box<ClientsOptions>,
     },
 }
@@ -136,7 +137,7 @@ pub fn run(options: &AgentOptions) -> Result<()> {
         JoinOutcome::Clients(work) => work,
         JoinOutcome::Rejected(reason) => return Err(AgentError::Rejected(reason)),
     };
-    let ClientShare { index, of } = work.share;
+    let WorkerShare { index, of } = work.share;
     tracing::info!(agent = index + 1, of, "joined the run");
     let last = output.try_clone().map_err(broken)?;
     let link = CoordinatorChannel::over(input, output);

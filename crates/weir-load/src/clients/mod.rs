@@ -30,7 +30,7 @@ use crate::worker::CoordinatorChannel;
 
 pub use descriptors::{descriptors_allowed, raise_descriptors};
 pub use diff_choice::DiffChoice;
-pub use items::{ClientShare, assign_keys};
+pub use items::assign_keys;
 pub use json::{ITEM_PLACEHOLDER, JsonClients, JsonProtocol};
 pub use options::{ClientProtocol, ClientsOptions, TlsTrust};
 pub use scenario::{KEY_PLACEHOLDER, Scenario, Subscribe};

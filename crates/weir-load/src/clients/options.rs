@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use weir_tlcp::Mode;
 
 use super::diff_choice::DiffChoice;
-use super::items::ClientShare;
 use super::json::JsonClients;
 use super::mode_name;
 use super::scenario::{KEY_PLACEHOLDER, Subscribe};
+use crate::share::WorkerShare;
 use crate::worker::protocol::WorkerRole;
 
 /// Options of the clients of a run.
@@ -28,7 +28,7 @@ pub struct ClientsOptions {
     /// Number of clients in the whole run.
     pub clients: usize,
     /// Share of the clients that this process runs.
-    pub share: ClientShare,
+    pub share: WorkerShare,
     /// New connections per second in the whole run.
     pub ramp_per_s: f64,
     /// Item of each client; `{key}` stands for its key. Without `{key}` all records are due to each
@@ -123,7 +123,7 @@ impl ClientsOptions {
                 mode: Mode::Raw,
             },
             clients,
-            share: ClientShare::WHOLE,
+            share: WorkerShare::WHOLE,
             ramp_per_s: 1000.0,
             items: subscribe.items.clone(),
             keys: subscribe.pool.names(KEYS, false),

@@ -6,9 +6,9 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use weir_net::client::ServerTls;
 use weir_net::tls::ClientTls;
 
-use super::items::ClientShare;
 use super::options::{ClientProtocol, ClientsOptions, TlsTrust};
 use crate::error::{LoadError, Result};
+use crate::share::WorkerShare;
 
 /// Servers, in the order in which the connections of this process use them.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) fn local_servers(options: &ClientsOptions) -> Result<Servers> {
     if count == 0 {
         return Err(server_error("", "no server given"));
     }
-    let ClientShare { index, of } = options.share;
+    let WorkerShare { index, of } = options.share;
     let mut servers = Servers {
         authorities: Vec::new(),
         paths: Vec::new(),

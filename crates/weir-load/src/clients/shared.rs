@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::items::ClientShare;
 use super::options::ClientsOptions;
 use super::reference_values::ReferenceValues;
 use super::session::{ClientPhase, SimulatedClient};
@@ -15,6 +14,7 @@ use crate::keys::{KeyId, KeyTable};
 use crate::local_time::LocalTime;
 use crate::meter::DeliveryRecorder;
 use crate::published_report::PublishedReporter;
+use crate::share::WorkerShare;
 use crate::stamp::Stamp;
 use crate::worker::protocol::Schedule;
 
@@ -50,8 +50,7 @@ impl SessionTotals {
             [b"".as_slice(), POSITION].map(|name| keys.id(name).expect("table is empty"));
         Self {
             clock,
-            meter: DeliveryRecorder::new(clock.now_unix_ns())
-                .share(options.share != ClientShare::WHOLE),
+            meter: DeliveryRecorder::new(clock.now_unix_ns()).share(options.share),
             due: DueReader::with_member("timestamp", LocalTime::system()),
             keys,
             no_key,
@@ -66,7 +65,7 @@ impl SessionTotals {
             published: options
                 .published_report
                 .map(|interval| match options.share {
-                    ClientShare::WHOLE => PublishedReporter::start(interval),
+                    WorkerShare::WHOLE => PublishedReporter::start(interval),
                     _ => PublishedReporter::start_share(),
                 }),
             reference: ReferenceValues::new(),

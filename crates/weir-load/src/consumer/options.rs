@@ -7,6 +7,7 @@ use weir_kafka::lean::{LeanConfig, LeanGroups};
 
 use super::latency_source::LatencySource;
 use super::values::ValueArgs;
+use crate::share::WorkerShare;
 
 /// Client library of the consumers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -25,8 +26,10 @@ pub struct ConsumerOptions {
     pub kafka: KafkaSettings,
     /// Topic. Every consumer or group reads all its partitions from their end.
     pub topic: String,
-    /// Number of consumers.
+    /// Number of consumers of this process.
     pub clients: usize,
+    /// Share of this process.
+    pub share: WorkerShare,
     /// Client library.
     pub client: ConsumerClient,
     /// New connections per second.
@@ -55,6 +58,7 @@ impl ConsumerOptions {
             kafka: kafka.clone(),
             topic: topic.to_owned(),
             clients,
+            share: WorkerShare::WHOLE,
             client: ConsumerClient::Lean,
             ramp_per_s: 1000,
             max_wait: Duration::from_millis(500),

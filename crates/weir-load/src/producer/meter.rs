@@ -4,6 +4,7 @@ use weir_stats::Histogram;
 
 use super::tracker::AckedRecord;
 use crate::meter::Intervals;
+use crate::share::WorkerShare;
 use crate::worker::protocol::{LatencyTag, Quantiles};
 use crate::worker::{Counters, EventSender};
 
@@ -21,9 +22,11 @@ const TAGS: [LatencyTag; 3] = [
 ];
 
 impl PublishRecorder {
-    pub(super) fn new(now_unix_ns: u64) -> Self {
+    pub(super) fn new(now_unix_ns: u64, share: WorkerShare) -> Self {
+        let mut intervals = Intervals::new(TAGS, now_unix_ns);
+        intervals.share = share;
         Self {
-            intervals: Intervals::new(TAGS, now_unix_ns),
+            intervals,
             totals: [(); 2].map(|()| Histogram::new()),
         }
     }
@@ -109,7 +112,7 @@ mod tests {
     fn intervals_are_deltas_and_add_up() {
         let (sender, receiver) = channel();
         let log = (EventSender::new(EventLog(sender)), receiver);
-        let mut meter = PublishRecorder::new(100);
+        let mut meter = PublishRecorder::new(100, WorkerShare::WHOLE);
         meter.lag(50_000, false);
         let (events, p50_us, _) = report(&mut meter, &log, 200);
         assert!(events.is_empty(), "no record in the window: {events:?}");

@@ -15,6 +15,7 @@ use crate::pacer::Rate;
 use crate::payload::{
     KeyDistribution, MembersSpec, PayloadKind, PayloadSpec, RecordSpec, ReplayFormat, ReplaySource,
 };
+use crate::share::WorkerShare;
 use crate::units::{parse_count, parse_duration};
 
 /// Options of a producer.
@@ -159,6 +160,15 @@ pub struct ProducerOptions {
     /// Header of every record; {key} in the value is the key of the record
     #[arg(id = "headers", long = "header", value_name = "NAME=VALUE")]
     pub headers: Vec<RecordHeader>,
+    /// Share of the records that this worker sends, for example 2/3
+    #[arg(
+        long,
+        value_name = "NUMBER/COUNT",
+        default_value_t,
+        requires = "worker",
+        hide = true
+    )]
+    pub share: WorkerShare,
     /// Longest wait for acknowledgements after the last record
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
     pub drain: Duration,
@@ -203,6 +213,11 @@ impl ProducerOptions {
             _ => return Ok(()),
         };
         Err(LoadError::option(option, &self.kind, reason))
+    }
+
+    /// Returns the seed of the share, so that shares do not choose the same keys in turn.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed.wrapping_add((self.share.index as u64) << 32)
     }
 
     fn kind(&self) -> Result<PayloadKind, LoadError> {
@@ -277,7 +292,7 @@ impl ProducerOptions {
             },
             record,
             extended: self.extended_key,
-            seed: self.seed,
+            seed: self.seed(),
             marked: self.mark,
         })
     }
@@ -309,12 +324,13 @@ impl ProducerOptions {
 /// Valid numbers of a producer's options.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProducerNumbers {
-    /// Number of the first logical producer.
-    pub(super) first: u32,
-    /// Number of logical producers, at least 1.
+    /// Number of the first logical producer of all shares.
+    first: u32,
+    /// Number of logical producers of this share, at least 1.
     pub(super) producers: u32,
-    /// Records per second of all logical producers together.
+    /// Records per second of all shares together.
     pub(super) rate: Rate,
+    pub(super) share: WorkerShare,
 }
 
 impl ProducerNumbers {
@@ -325,8 +341,21 @@ impl ProducerNumbers {
         let (keys, members, size) = (options.keys(), options.members, options.size());
         let streams = u64::from(keys) * u64::from(producers);
         let texts = streams.max(keys.into()) * u64::from(members);
-        let rules: [(bool, &'static str, &dyn ToString, &str); 9] = [
+        let share = options.share;
+        let rules: [(bool, &'static str, &dyn ToString, &str); 11] = [
             (producers > 0, "--producers", &0, "at least one is needed"),
+            (
+                share.of <= producers as usize,
+                "--producers",
+                &producers,
+                "each machine needs one; give more producers or fewer machines",
+            ),
+            (
+                share == WorkerShare::WHOLE || options.replay().is_none(),
+                "--share",
+                &share,
+                "records of a file or topic are sent in order, by one machine only",
+            ),
             (
                 !kind.has_key() || keys > 0,
                 "--keys",
@@ -380,10 +409,18 @@ impl ProducerNumbers {
             Some((_, option, value, reason)) => Err(LoadError::option(option, value, reason)),
             None => Ok(Self {
                 first,
-                producers,
+                // Not more than all producers.
+                producers: share.count(producers.into()) as u32,
                 rate,
+                share,
             }),
         }
+    }
+
+    /// Returns the number of the producer with an index in this share.
+    pub(super) fn producer(&self, index: u32) -> u32 {
+        // Below the number after the last producer, which is a `u32`.
+        self.first + index * self.share.of as u32 + self.share.index as u32
     }
 
     /// Checks that the counters of this number of keys fit. Replayed records have their own keys.

@@ -64,16 +64,16 @@ impl<'a> ScheduledSender<'a> {
             numbers,
             schedule,
             link,
-            pacer: Pacer::new(numbers.rate),
+            pacer: Pacer::new(numbers.rate).share(numbers.share),
             key_choice: KeyChoice::new(
                 options.key_distribution,
                 payloads.names().len(),
-                options.seed,
+                options.seed(),
             ),
             payloads,
             text_stamp: Vec::with_capacity(TEXT_STAMP_LEN_MAX),
             tracker: Tracker::new(streams, schedule),
-            meter: PublishRecorder::new(target.clock.now_unix_ns()),
+            meter: PublishRecorder::new(target.clock.now_unix_ns(), numbers.share),
             taken: Vec::new(),
             next: 0,
             sent: 0,
@@ -125,7 +125,8 @@ impl<'a> ScheduledSender<'a> {
     /// Returns the number of records in the whole schedule.
     fn limit(&self) -> u64 {
         let by_time = self.due_before(self.schedule.stop_unix_ns);
-        self.options.count.unwrap_or(u64::MAX).min(by_time)
+        let count = self.options.count.unwrap_or(u64::MAX);
+        self.numbers.share.count(count).min(by_time)
     }
 
     /// Returns the number of records due before `unix_ns`.
@@ -165,7 +166,7 @@ impl<'a> ScheduledSender<'a> {
         let stream = key * self.numbers.producers as usize + producer as usize;
         let mut stamp = Stamp {
             due_unix_ns,
-            producer: self.numbers.first + producer,
+            producer: self.numbers.producer(producer),
             seq: self.tracker.next_seq(stream),
             sent_unix_ns: None,
         };
@@ -306,14 +307,12 @@ impl<'a> ScheduledSender<'a> {
         let due_until = self.due_before(schedule.measure_until_unix_ns).min(due);
         let due_from = self.due_before(schedule.measure_from_unix_ns).min(due);
         let [schedule_lag, publish_ack] = self.meter.totals();
-        let ProducerNumbers {
-            first,
-            producers,
-            rate,
-        } = self.numbers;
+        let numbers = self.numbers;
+        let producers = (0..numbers.producers).map(|index| numbers.producer(index));
+        let producers: Vec<u32> = producers.collect();
         let names = self.payloads.names();
         ProduceSummary {
-            target_rate_millis: rate.millis(),
+            target_rate_millis: numbers.rate.millis(),
             elapsed_ns: self
                 .last_send_unix_ns
                 .saturating_sub(schedule.start_unix_ns),
@@ -330,7 +329,7 @@ impl<'a> ScheduledSender<'a> {
             schedule_lag,
             publish_ack,
             errors: self.tracker.errors.clone(),
-            ledger: self.tracker.into_ledger(names, first..first + producers),
+            ledger: self.tracker.into_ledger(names, &producers),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Tracks in-flight records, and their results by key and producer.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use slab::Slab;
@@ -129,21 +128,16 @@ impl Tracker {
     /// Returns the acknowledged records that clients are checked against. In-flight records count
     /// as failed. `keys` are the names of the keys, `producers` the numbers of the producers:
     /// stream `s` has key `s / producers.len()`.
-    pub(super) fn into_ledger(
-        mut self,
-        keys: &[String],
-        producers: Range<u32>,
-    ) -> Vec<LedgerEntry> {
+    pub(super) fn into_ledger(mut self, keys: &[String], producers: &[u32]) -> Vec<LedgerEntry> {
         for (_, record) in &self.in_flight {
             if record.in_window {
                 self.streams[record.stream].failed.push(record.seq);
             }
         }
-        let (first, producers) = (producers.start, producers.len());
         let streams = self.streams.into_iter().enumerate();
         let entries = streams.filter_map(|(at, stream)| {
-            let (key, producer) = (&keys[at / producers], at % producers);
-            stream.into_entry(key, first + u32::try_from(producer).ok()?)
+            let (key, producer) = (at / producers.len(), at % producers.len());
+            stream.into_entry(&keys[key], producers[producer])
         });
         entries.collect()
     }
@@ -268,7 +262,7 @@ mod tests {
             missing: vec![9],
             last_due_unix_ns: 0,
         };
-        assert_eq!(tracker.into_ledger(&keys, 0..2), [entry]);
+        assert_eq!(tracker.into_ledger(&keys, &[0, 1]), [entry]);
     }
 
     #[test]
@@ -285,7 +279,7 @@ mod tests {
             assert!(acknowledge(&mut tracker, token, None).is_some());
         }
         assert_eq!((tracker.acked, tracker.acked_in_window), (4, 2));
-        let ledger = tracker.into_ledger(&[String::new()], 0..1);
+        let ledger = tracker.into_ledger(&[String::new()], &[0]);
         assert_eq!((ledger[0].first_seq, ledger[0].last_seq), (1, 2));
     }
 
@@ -297,7 +291,7 @@ mod tests {
             tracker.rejected(0, &stamp, "too large");
         }
         assert_eq!((tracker.failed, tracker.next_seq(0)), (3, 3));
-        assert!(tracker.into_ledger(&[String::new()], 0..1).is_empty());
+        assert!(tracker.into_ledger(&[String::new()], &[0]).is_empty());
     }
 
     #[test]
@@ -312,7 +306,7 @@ mod tests {
         assert_eq!(acknowledge(&mut tracker, token, None), Some(acked));
         assert_eq!(acknowledge(&mut tracker, token, None), None);
         assert_eq!(tracker.acked, 1);
-        let ledger = tracker.into_ledger(&[String::new()], 0..1);
+        let ledger = tracker.into_ledger(&[String::new()], &[0]);
         assert_eq!((ledger[0].last_seq, ledger[0].last_due_unix_ns), (0, 10));
     }
 }

@@ -269,6 +269,30 @@ pub struct ProduceSummary {
     pub ledger: Vec<LedgerEntry>,
 }
 
+impl ProduceSummary {
+    /// Adds the results of another share. Percentiles become upper limits: the larger ones.
+    pub fn merge(&mut self, other: &Self) {
+        self.target_rate_millis = self.target_rate_millis.max(other.target_rate_millis);
+        self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
+        self.due += other.due;
+        self.sent += other.sent;
+        self.acked += other.acked;
+        self.failed += other.failed;
+        self.unacknowledged += other.unacknowledged;
+        self.due_in_window += other.due_in_window;
+        self.acked_in_window += other.acked_in_window;
+        self.bytes_sent += other.bytes_sent;
+        self.wire_bytes_sent += other.wire_bytes_sent;
+        self.queue_full += other.queue_full;
+        self.schedule_lag.merge(&other.schedule_lag);
+        self.publish_ack.merge(&other.publish_ack);
+        for (reason, count) in &other.errors {
+            *self.errors.entry(reason.clone()).or_default() += count;
+        }
+        self.ledger.extend_from_slice(&other.ledger);
+    }
+}
+
 /// Selected percentiles of one histogram, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantiles {
@@ -283,6 +307,16 @@ pub struct Quantiles {
     pub p999_ns: u64,
     /// Largest value.
     pub max_ns: u64,
+}
+
+impl Quantiles {
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.p50_ns = self.p50_ns.max(other.p50_ns);
+        self.p99_ns = self.p99_ns.max(other.p99_ns);
+        self.p999_ns = self.p999_ns.max(other.p999_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
 }
 
 /// Results of a consumer that read a topic from its start.

@@ -159,8 +159,8 @@ impl InFlightRequests {
         }
     }
 
-    /// Counts a request of the client.
-    pub(crate) fn count_request(&mut self, key: i16, bytes: usize) {
+    /// Counts a request of the client, of which `frame` has arrived.
+    pub(crate) fn count_request(&mut self, key: i16, bytes: usize, frame: &[u8]) {
         if let Some(writes) = &mut self.writes {
             if is_write(key) {
                 let client_id = writes.client_id.take();
@@ -169,7 +169,7 @@ impl InFlightRequests {
         }
         if let Some(apis) = &self.apis {
             apis.count_request(key, bytes);
-            self.trace = apis.begin_trace(key, bytes);
+            self.trace = apis.begin_trace(key, bytes, frame);
         }
     }
 

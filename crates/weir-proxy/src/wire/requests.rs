@@ -217,7 +217,7 @@ fn classify(
         match sasl.next(frame, limit)? {
             HeaderPeek::Incomplete(more) => return Ok(HeaderPeek::Incomplete(more)),
             HeaderPeek::Complete(Some(total)) => {
-                context.in_flight.count_request(SASL_HANDSHAKE, total);
+                context.in_flight.count_request(SASL_HANDSHAKE, total, &[]);
                 enter(
                     context,
                     (SASL_HANDSHAKE, 0, 0),
@@ -341,7 +341,9 @@ fn classify(
         }
         _ => (FrameAction::InPlace, Some(ResponseSource::Broker)),
     };
-    context.in_flight.count_request(key, total);
+    context
+        .in_flight
+        .count_request(key, total, &frame[..total.min(frame.len())]);
     if matches!(action, FrameAction::Deferred(..)) {
         context.in_flight.defer_access(pending.take());
     }
@@ -363,7 +365,7 @@ impl Decided {
             Self::Restart(frame, pending) => FrameAction::Restart(frame, pending),
             Self::LookUp(ids) => FrameAction::LookUp(request_names(&ids, context)),
             Self::Respond(frame) => {
-                context.in_flight.count_request(request.0, total);
+                context.in_flight.count_request(request.0, total, &[]);
                 enter(context, request, Some(ResponseSource::Ready(frame)), None);
                 FrameAction::Nothing
             }

@@ -191,6 +191,9 @@ pub fn noise(run: &Run) -> String {
             )
         }
         None if run.find_max.is_some() => format!("{lead}; the search reached no limit."),
+        None if run.cells.iter().any(|cell| cell.repetition > 1) => {
+            format!("{lead}; with one subject there is no difference to detect.")
+        }
         None => {
             format!(
                 "{lead}; without repetitions this run cannot distinguish a difference from noise."

@@ -1,7 +1,7 @@
 //! The answer of a comparison of proxies.
 
 use super::headline::Headline;
-use super::words::ratio;
+use super::words::{count, ratio};
 use crate::interval::{self, Estimate};
 use crate::run::Run;
 
@@ -9,9 +9,11 @@ pub(super) const THROUGHPUT: &str = "records_per_s";
 const CPU_PER_GB: &str = "cpu_s_per_gb";
 
 /// Returns the throughput and the cost of the first proxy relative to the relay, or to the direct
-/// path without one; `None` for other experiments.
+/// path without one; without a proxy the throughput; `None` for other experiments.
 pub(super) fn answer(run: &Run) -> Option<String> {
-    let (proxy, base) = sides(run)?;
+    let Some((proxy, base)) = sides(run) else {
+        return alone(run);
+    };
     let throughput = compare(run, THROUGHPUT, proxy, base)?;
     let cost = compare(run, CPU_PER_GB, proxy, base);
     let cost = cost.map_or_else(String::new, |it| format!(" with {}", ratio(&it, "its CPU")));
@@ -25,9 +27,36 @@ pub(super) fn answer(run: &Run) -> Option<String> {
     ))
 }
 
-/// Returns the ratio of the throughputs.
+/// Returns the throughput of the only subject, next to that of Kafka's own tool.
+fn alone(run: &Run) -> Option<String> {
+    let subject = *subjects(run).first()?;
+    let mean = |architecture| mean(&values(run, THROUGHPUT, (architecture, subject)));
+    let own = count(mean(PRODUCE)?);
+    let tool = mean(KAFKA_PRODUCE).map(|it| format!("; Kafka's own tool writes {}", count(it)));
+    let through = match subject {
+        DIRECT => "directly to the broker".to_owned(),
+        other => format!("through {other}"),
+    };
+    let tool = tool.unwrap_or_default();
+    Some(format!(
+        "A producer writes {own} records/s {through}{tool}."
+    ))
+}
+
+fn mean(values: &[(u64, f64)]) -> Option<f64> {
+    let sum: f64 = values.iter().map(|(_, value)| value).sum();
+    (!values.is_empty()).then(|| sum / values.len() as f64)
+}
+
+/// Returns the ratio of the throughputs, or the throughput of the only subject.
 pub(super) fn headline(run: &Run) -> Option<Headline> {
-    let (proxy, base) = sides(run)?;
+    let Some((proxy, base)) = sides(run) else {
+        let subject = *subjects(run).first()?;
+        return Some(Headline {
+            name: format!("{subject}, records/s"),
+            value: mean(&values(run, THROUGHPUT, (PRODUCE, subject)))?,
+        });
+    };
     Some(Headline {
         name: format!("{proxy}, throughput relative to {base}"),
         value: compare(run, THROUGHPUT, proxy, base)?.value,
@@ -66,21 +95,25 @@ fn subjects(run: &Run) -> Vec<&str> {
 
 /// Returns the ratio of a figure of two subjects, produced at the maximum rate.
 fn compare(run: &Run, figure: &str, own: &str, base: &str) -> Option<Estimate> {
-    let values = |name: &str| -> Vec<(u64, f64)> {
-        let same = run.cells.iter().filter(|cell| {
-            cell.is_valid()
-                && cell.repetition > 0
-                && cell.architecture == PRODUCE
-                && cell.variant.as_deref() == Some(name)
-                && cell.parameters.is_empty()
-        });
-        same.filter_map(|cell| Some((cell.repetition, *cell.figures.get(figure)?)))
-            .collect()
-    };
+    let values = |name| values(run, figure, (PRODUCE, name));
     interval::repetition_ratio(&values(own), &values(base))
 }
 
+/// Returns a figure of each repetition at the maximum rate.
+fn values(run: &Run, figure: &str, (architecture, subject): (&str, &str)) -> Vec<(u64, f64)> {
+    let same = run.cells.iter().filter(|cell| {
+        cell.is_valid()
+            && cell.repetition > 0
+            && cell.architecture == architecture
+            && cell.variant.as_deref() == Some(subject)
+            && cell.parameters.is_empty()
+    });
+    same.filter_map(|cell| Some((cell.repetition, *cell.figures.get(figure)?)))
+        .collect()
+}
+
 pub(super) const PRODUCE: &str = "produce";
+const KAFKA_PRODUCE: &str = "kafka-produce";
 pub(super) const RELAY: &str = "relay";
 pub(super) const DIRECT: &str = "direct";
 
@@ -120,5 +153,19 @@ mod tests {
              with 1.10 × its CPU (1.10 to 1.10)."
         );
         assert_eq!(answer(&Run::default()), None);
+        let cells =
+            [("produce", 1200.0), ("kafka-produce", 900.0)].map(|(architecture, per_s)| Cell {
+                architecture: architecture.to_owned(),
+                ..cell("direct", 1, per_s, None)
+            });
+        let run = Run {
+            cells: cells.to_vec(),
+            ..Run::default()
+        };
+        assert_eq!(
+            answer(&run).unwrap(),
+            "A producer writes 1,200 records/s directly to the broker; Kafka's own tool writes 900."
+        );
+        assert_eq!(headline(&run).unwrap().value, 1200.0);
     }
 }

@@ -124,6 +124,14 @@ pub(crate) struct KubernetesArgs {
     /// Name of the objects; without --print, a random suffix follows
     #[arg(long, value_name = "NAME", default_value = "weir-bench", value_parser = parse_name)]
     pub(crate) run_name: String,
+    /// Pods that share the records to send
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) producers_agents: u16,
+    /// Pods that share the plain consumers
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) consumers_agents: u16,
     /// Pods that share the clients
     #[arg(long, value_name = "COUNT", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1000))]

@@ -11,6 +11,7 @@ use weir_load::agent::new_token;
 use weir_report::RunData;
 
 use crate::cmd::bench_common::print_result;
+use crate::cmd::bench_engine::KubernetesArgs;
 use crate::cmd::bench_run_args::{ClientsArgs, RunArgs};
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::signal;
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &RunArgs, clients: &ClientsArgs, plan: &Plan) -> Result<
             .map(str::to_owned)
             .to_vec(),
         files: Vec::new(),
-        roles: roles(plan, options.clients_agents),
+        roles: roles(plan, options),
         cpu: options.pod_cpu.clone(),
         memory: options.pod_memory.clone(),
         any_node: options.any_node,
@@ -89,7 +90,7 @@ fn failure(error: KubernetesError) -> Failure {
 }
 
 /// Returns the roles of a plan that have pods, with their number. The coordinator runs the gateway.
-fn roles(plan: &Plan, clients_agents: u16) -> Vec<(InventoryRole, u16)> {
+fn roles(plan: &Plan, pods: &KubernetesArgs) -> Vec<(InventoryRole, u16)> {
     let has = |architectures: &[Architecture]| {
         let mut of_plan = plan.architectures.iter();
         of_plan.any(|it| architectures.contains(it))
@@ -97,9 +98,9 @@ fn roles(plan: &Plan, clients_agents: u16) -> Vec<(InventoryRole, u16)> {
     let clients = has(&[Architecture::Gateway, Architecture::Floor]);
     let consumers = has(&[Architecture::Groups, Architecture::Standalone]);
     let all = [
-        (true, InventoryRole::Producers, 1),
-        (consumers, InventoryRole::Consumers, 1),
-        (clients, InventoryRole::Clients, clients_agents),
+        (true, InventoryRole::Producers, pods.producers_agents),
+        (consumers, InventoryRole::Consumers, pods.consumers_agents),
+        (clients, InventoryRole::Clients, pods.clients_agents),
     ];
     let present = all.into_iter().filter(|(is_present, ..)| *is_present);
     present.map(|(_, role, pods)| (role, pods)).collect()
@@ -132,12 +133,14 @@ fn with_file(run: &mut KubernetesRun, id: &str, word: &str) -> Result<String, Fa
 }
 
 /// Options of the engine, which the coordinator does not get, or gets with other values.
-const OWN: [&str; 15] = [
+const OWN: [&str; 17] = [
     "engine",
     "print",
     "image",
     "namespace",
     "run_name",
+    "producers_agents",
+    "consumers_agents",
     "clients_agents",
     "pod_cpu",
     "pod_memory",

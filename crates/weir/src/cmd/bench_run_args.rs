@@ -379,7 +379,8 @@ mod tests {
                 | "dry_run" | "inventory" | "engine" | "agents_listen" | "agent_token_file"
                 | "join_timeout" => [true, true, false, false],
                 "print" | "image" | "namespace" | "run_name" | "pod_cpu" | "pod_memory"
-                | "clients_agents" | "any_node" | "archive_to_log" => [true, false, false, false],
+                | "producers_agents" | "consumers_agents" | "clients_agents" | "any_node"
+                | "archive_to_log" => [true, false, false, false],
                 "levels" | "architectures" | "rate" | "key" | "gateway" | "gateways"
                 | "skip_missing" | "adapter_set" | "data_adapter" | "items" => {
                     [true, false, false, false]

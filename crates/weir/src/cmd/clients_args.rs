@@ -9,9 +9,10 @@ use clap::Args;
 use weir_load::clients::scenario::{KeyPool, probe, probe_key};
 use weir_load::clients::simulator_file::SimulatorFile;
 use weir_load::clients::{
-    ClientProtocol, ClientShare, ClientsOptions, DiffChoice, JsonClients, JsonProtocol, Mode,
-    Scenario, Subscribe,
+    ClientProtocol, ClientsOptions, DiffChoice, JsonClients, JsonProtocol, Mode, Scenario,
+    Subscribe,
 };
+use weir_load::share::WorkerShare;
 use weir_load::units::{parse_count, parse_duration};
 
 use crate::cmd::load_common::ReceiverOutputArgs;
@@ -168,7 +169,7 @@ pub(crate) struct ClientsArgs {
         conflicts_with = "engine",
         hide = true
     )]
-    share: Option<ClientShare>,
+    share: Option<WorkerShare>,
 
     /// Longest time for one client to connect and subscribe
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "30s")]
@@ -258,7 +259,7 @@ impl ClientsArgs {
             },
             // A larger number exceeds the file descriptor limit and is rejected later.
             clients: usize::try_from(clients).unwrap_or(usize::MAX),
-            share: self.share.unwrap_or(ClientShare::WHOLE),
+            share: self.share.unwrap_or(WorkerShare::WHOLE),
             ramp_per_s: ramp.unwrap_or(RAMP_PER_S),
             items: subscribe.items,
             seed: self.seed,

@@ -13,6 +13,7 @@ use weir_load::consumer::{
 };
 use weir_load::delivery::DeliverySummary;
 use weir_load::kafka::KafkaArgs;
+use weir_load::share::WorkerShare;
 use weir_load::units::{parse_count, parse_duration};
 use weir_stats::perf::CONSUMER_HEADER;
 
@@ -74,6 +75,15 @@ pub(crate) struct ConsumeArgs {
     /// Interval between offset commits of a group
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1s")]
     commit_interval: Duration,
+    /// Share of the consumers that this worker runs, for example 2/3
+    #[arg(
+        long,
+        value_name = "NUMBER/COUNT",
+        default_value_t,
+        requires = "worker",
+        hide = true
+    )]
+    share: WorkerShare,
     /// New connections per second
     #[arg(long, value_name = "CONNECTIONS_PER_S", value_parser = parse_count,
           default_value = "1000")]
@@ -145,7 +155,8 @@ impl ConsumeArgs {
         let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConsumerOptions {
             client: self.client_library,
-            ramp_per_s: number(self.ramp),
+            share: self.share,
+            ramp_per_s: number(self.ramp.div_ceil(self.share.of as u64)),
             max_wait: self.max_wait,
             latency_from: self.latency_from.clone(),
             values: self.values.clone(),
@@ -154,7 +165,7 @@ impl ConsumeArgs {
             record_timestamps: !self.output.output.worker,
             groups,
             published_report: self.output.interval(),
-            ..ConsumerOptions::new(kafka, &self.topic, number(self.consumers))
+            ..ConsumerOptions::new(kafka, &self.topic, number(self.share.count(self.consumers)))
         }
     }
 }

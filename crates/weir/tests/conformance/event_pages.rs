@@ -31,6 +31,21 @@ window.end = follow({
 });
 </script></html>"#;
 
+/// A page that stores each record of its item, and the state of its connection.
+const RECORDS_PAGE: &str = r#"<!doctype html><html lang="en"><title>Records</title>
+<link rel="icon" href="data:,">
+<script type="module">
+window.got = [];
+const source = new EventSource(new URLSearchParams(location.search).get("events"));
+source.onopen = () => { window.state = "open"; };
+source.onerror = () => { window.state = "lost"; };
+for (const name of ["snapshot", "update", "reset"]) {
+  source.addEventListener(name, (event) => {
+    window.got.push(`${name} ${JSON.parse(event.data).values?.value}`);
+  });
+}
+</script></html>"#;
+
 /// Values of the example page, and of pages with the module, change with the records.
 pub(crate) fn events(case: &Case<'_>) -> Result<()> {
     let adapters = case.dir().join("one.xml");
@@ -49,6 +64,7 @@ pub(crate) fn events(case: &Case<'_>) -> Result<()> {
     let page = format!("{before}const keys = {};{after}", json!(keys));
     fs::write(case.dir().join("index.html"), page)?;
     fs::write(case.dir().join("module.html"), MODULE_PAGE)?;
+    fs::write(case.dir().join("records.html"), RECORDS_PAGE)?;
     let module = Path::new(EXAMPLES).join("weir-events.js");
     fs::copy(module, case.dir().join("weir-events.js"))?;
     let site = Site::serve(case.dir())?;
@@ -64,7 +80,8 @@ pub(crate) fn events(case: &Case<'_>) -> Result<()> {
         let sockets = server.replace("http", "ws");
         follows(case, &url, &[&base, &server, &sockets])?;
     }
-    restarts(case, &url, gateway, &adapters)
+    let gateway = restarts(case, &url, gateway, &adapters)?;
+    misses_nothing(case, &base, gateway, &adapters)
 }
 
 /// Returns the expression of the value that the example shows for an item.
@@ -102,7 +119,12 @@ fn follows(case: &Case<'_>, url: &str, own: &[&str]) -> Result<()> {
 }
 
 /// `EventSource` connects again by itself after a restart of the gateway.
-fn restarts(case: &Case<'_>, url: &str, gateway: GatewayProcess, adapters: &Path) -> Result<()> {
+fn restarts(
+    case: &Case<'_>,
+    url: &str,
+    gateway: GatewayProcess,
+    adapters: &Path,
+) -> Result<GatewayProcess> {
     let page = Page::open(case, url)?;
     page.until_is("status.textContent", "connected")?;
     case.produce("a", "before")?;
@@ -110,8 +132,34 @@ fn restarts(case: &Case<'_>, url: &str, gateway: GatewayProcess, adapters: &Path
     let address = gateway.address();
     ensure!(gateway.terminate()?.success(), "a clean shutdown");
     page.until("status.textContent", |text| text != "connected")?;
-    let _gateway = case.gateway_of(adapters, address, "")?;
+    let gateway = case.gateway_of(adapters, address, "")?;
     page.until_is("status.textContent", "connected")?;
     case.produce("a", "after")?;
-    page.until_is(&shown(case, "a"), "after")
+    page.until_is(&shown(case, "a"), "after")?;
+    Ok(gateway)
+}
+
+/// `EventSource` sends the id of its last event, so that records of the time without a gateway
+/// follow in order.
+fn misses_nothing(
+    case: &Case<'_>,
+    base: &str,
+    gateway: GatewayProcess,
+    adapters: &Path,
+) -> Result<()> {
+    let address = gateway.address();
+    let item = case.item("a");
+    let events =
+        format!("http://{address}/sse?item={item}&mode=distinct&fields=value&snapshot=false");
+    let events = events.replace('&', "%26");
+    let page = Page::open(case, &format!("{base}records.html?events={events}"))?;
+    page.until_is("window.state", "open")?;
+    case.produce("a", "1")?;
+    page.until_is("window.got.join()", "update 1")?;
+    ensure!(gateway.terminate()?.success(), "a clean shutdown");
+    page.until_is("window.state", "lost")?;
+    case.produce("a", "2")?;
+    case.produce("a", "3")?;
+    let _gateway = case.gateway_of(adapters, address, "")?;
+    page.until_is("window.got.join()", "update 1,update 2,update 3")
 }
