@@ -84,6 +84,12 @@ fn load<'a>(group: &Repetitions<'a>) -> Load<'a> {
     (&cell.architecture, cell.parameters.get(RATE).copied())
 }
 
+/// Returns the values of the repetitions that `others` has, too.
+fn in_both(values: &[(u64, f64)], others: &[(u64, f64)]) -> Vec<(u64, f64)> {
+    let is_shared = |it: &&(u64, f64)| others.iter().any(|other| other.0 == it.0);
+    values.iter().filter(is_shared).copied().collect()
+}
+
 /// Returns the fields of one subject, or `None` without results.
 fn row(groups: &[Repetitions<'_>], own: &Repetitions<'_>, base: &str) -> Option<[String; 11]> {
     let by_repetition = |side: &Repetitions<'_>| -> Vec<(u64, f64)> {
@@ -103,7 +109,13 @@ fn row(groups: &[Repetitions<'_>], own: &Repetitions<'_>, base: &str) -> Option<
         .find(is_base)
         .map(by_repetition)
         .unwrap_or_default();
-    let ratio = interval::repetition_ratio(&rates, &bases).filter(|_| subject != base);
+    let (same, same_base) = (in_both(&rates, &bases), in_both(&bases, &rates));
+    let ratio = match same.len() < 2 {
+        true => interval::repetition_ratio(&rates, &bases),
+        // The machine may be slower in rounds that only one has.
+        false => interval::repetition_ratio(&same, &same_base),
+    };
+    let ratio = ratio.filter(|_| subject != base);
     let ratio = ratio.map(|it| match it.bounds {
         Some((low, high)) => format!("{:.3} [{low:.3}, {high:.3}]", it.value),
         None => format!("{:.3}", it.value),
@@ -186,6 +198,7 @@ const TEXT_CHARS_MAX: usize = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxies;
     use weir_stats::run::{ThresholdResult, ThresholdStatus};
 
     fn other_run() -> Run {
@@ -257,6 +270,25 @@ mod tests {
             table.contains("| direct | 20,000 | – | – | – | 1,234 | – | – | – | – |"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn rounds_of_one_subject_do_not_change_ratios() {
+        let mut run = other_run();
+        run.cells.clear();
+        for round in 1..=4 {
+            let drift = if round > 2 { 0.5 } else { 1.0 };
+            run.cells.push(cell("mine", round, None, 85_500.0 * drift));
+            if round <= 2 {
+                run.cells.push(cell("direct", round, None, 100_000.0));
+            }
+        }
+        let table = overhead_table(&run).unwrap();
+        assert!(table.contains("| 0.855 [0.855, 0.855] |"), "{table}");
+        assert!(table.contains("42,750 to 85,500"), "{table}");
+        let subjects = proxies::at_maximum_rate(&run);
+        assert!(subjects.iter().all(|it| it.cells.len() == 2));
+        assert!(proxies::has_other_rounds(&run));
     }
 
     #[test]

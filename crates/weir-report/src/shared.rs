@@ -18,7 +18,8 @@ pub(crate) fn derived(run: &Run) -> ReportTable {
             Some(value) => format!("{} {}", format::figure(Some(value)), answer.unit),
             None => "not available in this run".to_owned(),
         };
-        let row: [&str; 5] = [&answer.name, &answer.of, &value, basis, &answer.derivation];
+        let name = words(&answer.name);
+        let row: [&str; 5] = [&name, &answer.of, &value, basis, &answer.derivation];
         table.row("", row);
     }
     table

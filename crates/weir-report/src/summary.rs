@@ -219,6 +219,12 @@ fn subjects(run: &Run) -> Option<Summary> {
         title: "Side by side, producing at the maximum rate".to_owned(),
         table,
         caption: match answer::noise_floor(run) {
+            None if proxies::has_other_rounds(run) => {
+                "Relative: throughput divided by the highest; higher is better. Values are those \
+                 of the repetitions that all subjects have; the sentence above compares two of \
+                 them in more. The relay only copies bytes, so the difference from it is the work \
+                 of the proxy."
+            }
             None => {
                 "Relative: throughput divided by the highest; higher is better. The relay only \
                  copies bytes, so the difference from it is the work of the proxy."

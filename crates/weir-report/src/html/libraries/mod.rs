@@ -79,7 +79,7 @@ fn work_section(compared: &LibraryReport<'_>, work: &str) -> Section {
     let (id, title) = match work {
         "produce" => ("produce", "Produce"),
         "consume" => ("consume", "Consume"),
-        "roundtrip" => ("roundtrip", "Roundtrip"),
+        "roundtrip" => ("roundtrip", "Round trip"),
         _ => ("work", "Other operations"),
     };
     // They are apart if the profile measures something else.
