@@ -54,7 +54,7 @@ impl<'a, F: SharedFrame> EncodedForms<'a, F> {
 
     /// Returns the frame for a member in this state, with the id of the encoder if `has_id` is
     /// `true`; `None` if there is nothing to send.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(
         &mut self,
         state: MemberState,
@@ -68,6 +68,7 @@ impl<'a, F: SharedFrame> EncodedForms<'a, F> {
         self.encoded(state, has_id, encoder)
     }
 
+    #[cold]
     fn encoded(
         &mut self,
         state: MemberState,
