@@ -6,6 +6,7 @@
 mod address_cache;
 mod admin;
 mod api_counters;
+mod broker_connection;
 mod broker_login;
 mod broker_registry;
 mod certificates;

@@ -2,23 +2,20 @@
 //! brokers. It uses its own connections, so that slow client requests do not look like unresponsive
 //! brokers.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use weir_net::proxy_header::ProxyHeader;
-use weir_net::tls::ClientTls;
 use weir_wire::io_reason::io_reason;
 
 use crate::address_cache::AddressCache;
-use crate::broker_login::{Credential, LoginStep, StepOutcome};
-use crate::config::{ClusterConfig, HostPort};
+use crate::broker_connection::{BrokerAccess, BrokerConnection, TIMEOUT};
+use crate::broker_login::log_in;
+use crate::config::HostPort;
 use crate::data::CurrentGeneration;
-use crate::resolve::resolve;
 use crate::versions::{API_VERSIONS, METADATA};
 use crate::virtual_cluster::VirtualCluster;
 use crate::wire;
@@ -27,12 +24,8 @@ use crate::wire;
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval between probes while a broker does not respond.
 const FAILED_PROBE_INTERVAL: Duration = Duration::from_millis(500);
-/// Timeout for connecting to a broker and for its response.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of brokers probed at the same time.
 const PARALLEL_PROBES: usize = 16;
-/// Maximum size of a response. Metadata without topics lists brokers only.
-const RESPONSE_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Debug)]
 pub(crate) struct HealthProbe {
@@ -131,16 +124,20 @@ impl HealthProbe {
             .as_ref()
             .and_then(|one| one.of_probe());
         let own = credential.as_ref().and_then(|one| one.tls.as_ref());
-        let mut stream = connect(host, config, own)?;
-        exchange(&mut stream, API_VERSIONS, 0, &[])?;
+        let access = BrokerAccess {
+            tls: own.or(config.upstream_tls.as_ref()),
+            sends_proxy_header: config.sends_proxy_header,
+        };
+        let mut connection = BrokerConnection::open(host, access)?;
+        connection.exchange(API_VERSIONS, 0, &[])?;
         if let Some(credential) = credential {
-            log_in(&mut stream, credential, host)?;
+            log_in(&mut connection, credential, host)?;
         }
         if self.needs_authentication.load(Ordering::Relaxed) {
             return Ok(());
         }
         // An empty list of topics: the response contains only the brokers.
-        match exchange(&mut stream, METADATA, 1, &0_i32.to_be_bytes()) {
+        match connection.exchange(METADATA, 1, &0_i32.to_be_bytes()) {
             Ok(response) => {
                 let mut mapper = AddressCache::new(Arc::clone(&self.cluster.broker_registry));
                 // Registers the brokers in the response.
@@ -164,7 +161,7 @@ fn reason(error: &io::Error, has_tls: bool) -> String {
     }
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            format!("no response within {} s", PROBE_TIMEOUT.as_secs())
+            format!("no response within {} s", TIMEOUT.as_secs())
         }
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => match has_tls {
             true => "closed by the broker during the first request".to_owned(),
@@ -175,91 +172,3 @@ fn reason(error: &io::Error, has_tls: bool) -> String {
         _ => io_reason(error),
     }
 }
-
-trait ReadWrite: Read + Write {}
-
-impl<T: Read + Write> ReadWrite for T {}
-
-fn connect(
-    host: &HostPort,
-    config: &ClusterConfig,
-    own_tls: Option<&ClientTls>,
-) -> io::Result<Box<dyn ReadWrite>> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "host name not found");
-    for address in resolve(host) {
-        let mut stream = match TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
-            Ok(stream) => stream,
-            Err(error) => {
-                failed = error;
-                continue;
-            }
-        };
-        stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
-        stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
-        stream.set_nodelay(true)?;
-        if config.sends_proxy_header {
-            stream.write_all(&ProxyHeader::default().to_version_2())?;
-        }
-        let Some(tls) = own_tls.or(config.upstream_tls.as_ref()) else {
-            return Ok(Box::new(stream));
-        };
-        let name = ClientTls::server_name(&host.to_string()).map_err(io::Error::other)?;
-        let tls = tls.begin(name).map_err(io::Error::other)?;
-        return Ok(Box::new(rustls::StreamOwned::new(tls, stream)));
-    }
-    Err(failed)
-}
-
-/// Logs in with the proxy's own credential.
-fn log_in(
-    stream: &mut dyn ReadWrite,
-    credential: Arc<Credential>,
-    host: &HostPort,
-) -> io::Result<()> {
-    let mut step = LoginStep::Begin(credential, Arc::clone(&host.host));
-    loop {
-        step = match step.run() {
-            StepOutcome::Send(dialogue, frame) => {
-                LoginStep::Continue(dialogue, exchange_frame(stream, &frame)?)
-            }
-            StepOutcome::Complete(_) => return Ok(()),
-            StepOutcome::Failed(error) => return Err(io::Error::other(error)),
-        };
-    }
-}
-
-/// Sends one request and reads its response, including the size prefix.
-fn exchange(
-    stream: &mut dyn ReadWrite,
-    key: i16,
-    version: i16,
-    body: &[u8],
-) -> io::Result<Vec<u8>> {
-    let size = 8 + 2 + CLIENT_ID.len() + body.len();
-    let request = [
-        &(size as i32).to_be_bytes()[..],
-        &key.to_be_bytes(),
-        &version.to_be_bytes(),
-        &i32::from(key).to_be_bytes(), // correlation id
-        &(CLIENT_ID.len() as i16).to_be_bytes(),
-        CLIENT_ID,
-        body,
-    ]
-    .concat();
-    exchange_frame(stream, &request)
-}
-
-fn exchange_frame(stream: &mut dyn ReadWrite, request: &[u8]) -> io::Result<Vec<u8>> {
-    stream.write_all(request)?;
-    stream.flush()?;
-    let mut response = vec![0; wire::SIZE_BYTES];
-    stream.read_exact(&mut response)?;
-    let total = wire::frame_total(&response, RESPONSE_BYTES_MAX).map_err(|_| {
-        io::Error::other("the response is not one of Kafka: check that this is a broker's port")
-    })?;
-    response.resize(total.unwrap_or(wire::SIZE_BYTES), 0);
-    stream.read_exact(&mut response[wire::SIZE_BYTES..])?;
-    Ok(response)
-}
-
-const CLIENT_ID: &[u8] = b"weir-proxy";

@@ -1,13 +1,12 @@
 //! Name resolution in its own thread, because the system's lookup blocks.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use weir_net::MailboxSender;
-use weir_net::log::Truncated;
 
 use crate::config::HostPort;
 use crate::data::{LoopEvent, PairId};
@@ -61,7 +60,7 @@ fn look_up(host: &HostPort, cache: &mut CachedLookup) -> impl Iterator<Item = So
     let addresses = match fresh {
         Some((_, addresses)) => addresses.clone(),
         None => {
-            let addresses = resolve(host);
+            let addresses = host.resolve();
             if cache.len() >= NAMES_MAX {
                 cache.clear();
             }
@@ -70,19 +69,4 @@ fn look_up(host: &HostPort, cache: &mut CachedLookup) -> impl Iterator<Item = So
         }
     };
     addresses.into_iter()
-}
-
-/// Returns the addresses of a host; none if the name cannot be resolved.
-pub(crate) fn resolve(host: &HostPort) -> Vec<SocketAddr> {
-    if let Some(address) = host.numeric() {
-        return vec![address];
-    }
-    match (&*host.host, host.port).to_socket_addrs() {
-        Ok(addresses) => addresses.collect(),
-        Err(error) => {
-            // The health probe warns, once for each host.
-            tracing::debug!(host = %Truncated(host), %error, "host name not found");
-            Vec::new()
-        }
-    }
 }

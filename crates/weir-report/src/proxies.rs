@@ -21,7 +21,11 @@ pub(crate) fn at_maximum_rate(run: &Run) -> Vec<Repetitions<'_>> {
         return all;
     }
     let is_common = |cell: &&Cell| common.contains(&cell.repetition);
-    Repetitions::group(all.iter().flat_map(|it| it.cells.iter().copied()).filter(is_common))
+    Repetitions::group(
+        all.iter()
+            .flat_map(|it| it.cells.iter().copied())
+            .filter(is_common),
+    )
 }
 
 /// Returns `true` if some subjects have repetitions that others have not.

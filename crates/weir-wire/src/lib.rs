@@ -6,6 +6,7 @@
 pub mod api_versions;
 pub mod byte_edits;
 pub mod cluster;
+pub mod delegation_token;
 pub mod fetch;
 pub mod fetch_request;
 pub mod frame;

@@ -30,6 +30,8 @@ enum RawMode {
     One,
     /// One that belongs to the client's principal.
     Swap,
+    /// The client's principal, with a delegation token that the proxy creates.
+    Delegate,
 }
 
 /// Credentials that cannot be configured.
@@ -40,10 +42,10 @@ pub(crate) enum BrokerIdentityError {
     #[error("credentials: has no effect with mode = \"pass\": remove it")]
     Unused,
     #[error(
-        "mode = \"swap\" needs principals: add [cluster.identity] or \
+        "mode = \"{0}\" needs principals: add [cluster.identity] or \
          [cluster.certificate_principals]"
     )]
-    NoPrincipals,
+    NoPrincipals(&'static str),
     #[error("credentials: {0}")]
     Credentials(#[from] CredentialsError),
 }
@@ -62,12 +64,13 @@ impl RawBrokerIdentity {
             (RawMode::Pass, None) => return Ok(None),
             (RawMode::Pass, Some(_)) => return Err(BrokerIdentityError::Unused),
             (_, None) => return Err(BrokerIdentityError::NoFile),
-            (RawMode::Swap, _) if !has_principals => {
-                return Err(BrokerIdentityError::NoPrincipals);
-            }
             (RawMode::One, _) => IdentityMode::One,
             (RawMode::Swap, _) => IdentityMode::Swap,
+            (RawMode::Delegate, _) => IdentityMode::Delegate,
         };
+        if mode != IdentityMode::One && !has_principals {
+            return Err(BrokerIdentityError::NoPrincipals(mode.as_str()));
+        }
         let path = dir.join(self.credentials.unwrap_or_default());
         let identity = BrokerIdentity::open(mode, path, upstream_tls, server)?;
         Ok(Some(identity))

@@ -10,6 +10,7 @@ use weir_net::tls::{ClientFiles, ClientTls, TlsFiles, TlsFilesError};
 use weir_sasl::client::{LoginMethod, UnusableLogin};
 use weir_security::{KafkaSettings, SettingsError};
 
+use super::delegation_token::DelegationTokens;
 use crate::secret_file::{self, SecretFileError};
 
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -27,6 +28,8 @@ pub(crate) enum IdentityMode {
     One,
     /// Those of the client's principal.
     Swap,
+    /// A delegation token of the brokers for the client's principal.
+    Delegate,
 }
 
 impl IdentityMode {
@@ -34,6 +37,7 @@ impl IdentityMode {
         match self {
             Self::One => "one",
             Self::Swap => "swap",
+            Self::Delegate => "delegate",
         }
     }
 }
@@ -43,8 +47,10 @@ impl IdentityMode {
 pub(crate) struct Credential {
     /// Name of its table.
     pub(crate) name: Box<str>,
-    /// `None`: no login.
+    /// `None`: no login, or one with a delegation token.
     pub(crate) method: Option<LoginMethod>,
+    /// Present if the login is one with a delegation token.
+    pub(crate) tokens: Option<Arc<DelegationTokens>>,
     /// `None`: TLS as configured for the cluster.
     pub(crate) tls: Option<ClientTls>,
 }
@@ -66,8 +72,8 @@ pub(crate) enum CredentialsError {
         table: String,
         reason: Box<TableError>,
     },
-    #[error("{path}: no table [{DEFAULT}], which mode = \"one\" uses")]
-    NoDefault { path: String },
+    #[error("{path}: no table [{DEFAULT}], which mode = \"{mode}\" uses")]
+    NoDefault { path: String, mode: &'static str },
 }
 
 /// A table that cannot be used.
@@ -120,12 +126,17 @@ impl Credentials {
     /// Returns the credential of a principal: its own, that of its first group with one, or the
     /// default.
     pub(super) fn of_principal(&self, principal: &Principal) -> Option<&Arc<Credential>> {
+        self.own(principal).or_else(|| self.fixed())
+    }
+
+    /// Returns the credential of a principal itself, or that of its first group with one.
+    pub(super) fn own(&self, principal: &Principal) -> Option<&Arc<Credential>> {
         let own = self.by_name.get(&*principal.to_string());
         let of_group = || {
             let mut groups = principal.groups();
             groups.find_map(|group| self.by_name.get(&*format!("Group:{group}")))
         };
-        own.or_else(of_group).or_else(|| self.fixed())
+        own.or_else(of_group)
     }
 
     /// Returns the credential of all principals without another one.
@@ -166,8 +177,9 @@ impl CredentialFile {
             let name = credential.name.clone();
             credentials.by_name.insert(name, Arc::new(credential));
         }
-        if self.mode == IdentityMode::One && credentials.fixed().is_none() {
-            return Err(CredentialsError::NoDefault { path: path() });
+        if self.mode != IdentityMode::Swap && credentials.fixed().is_none() {
+            let (path, mode) = (path(), self.mode.as_str());
+            return Err(CredentialsError::NoDefault { path, mode });
         }
         Ok(credentials)
     }
@@ -207,6 +219,7 @@ impl CredentialFile {
         Ok(Credential {
             name: name.into(),
             method: self.method(login)?,
+            tokens: None,
             tls: self.tls(files, paths)?,
         })
     }

@@ -1,5 +1,6 @@
 //! State of a cluster's credentials that all threads share.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,6 +10,7 @@ use weir_net::lock;
 use weir_net::tls::{ClientFiles, FileWatcher};
 
 use super::credentials::{Credential, CredentialFile, Credentials, CredentialsError, IdentityMode};
+use super::delegation_token::DelegationTokens;
 
 /// Result of a login at a broker, in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,9 @@ impl BrokerLoginOutcome {
     }
 }
 
+/// Principals with tokens; then all are forgotten, and their next logins create new ones.
+const DELEGATED_MAX: usize = 10_000;
+
 /// Mode, credentials and counters of a cluster.
 #[derive(Debug)]
 pub(crate) struct BrokerIdentity {
@@ -39,6 +44,8 @@ pub(crate) struct BrokerIdentity {
     file: CredentialFile,
     current: Mutex<Arc<Credentials>>,
     watcher: Mutex<FileWatcher>,
+    /// Credentials with delegation tokens, by principal.
+    delegated: Mutex<HashMap<Box<str>, Arc<Credential>>>,
     counts: [AtomicU64; BrokerLoginOutcome::ALL.len()],
 }
 
@@ -62,6 +69,7 @@ impl BrokerIdentity {
             watcher: Mutex::new(FileWatcher::new(current.paths.clone())),
             current: Mutex::new(Arc::new(current)),
             file,
+            delegated: Mutex::default(),
             counts: Default::default(),
         })
     }
@@ -69,11 +77,34 @@ impl BrokerIdentity {
     /// Returns the credential for a principal; `None` if it has none.
     pub(crate) fn of_principal(&self, principal: &Principal) -> Option<Arc<Credential>> {
         let current = self.current();
-        let found = match self.mode {
-            IdentityMode::One => current.fixed(),
-            IdentityMode::Swap => current.of_principal(principal),
-        };
-        found.cloned()
+        match self.mode {
+            IdentityMode::One => current.fixed().cloned(),
+            IdentityMode::Swap => current.of_principal(principal).cloned(),
+            IdentityMode::Delegate => {
+                let own = current.own(principal).cloned();
+                own.or_else(|| Some(self.delegated(principal, current.fixed()?)))
+            }
+        }
+    }
+
+    /// Returns the credential of a principal with tokens that `creator` creates.
+    fn delegated(&self, principal: &Principal, creator: &Credential) -> Arc<Credential> {
+        let name = principal.to_string();
+        let mut delegated = lock(&self.delegated);
+        if let Some(known) = delegated.get(&*name) {
+            return Arc::clone(known);
+        }
+        if delegated.len() >= DELEGATED_MAX {
+            delegated.clear();
+        }
+        let credential = Arc::new(Credential {
+            name: name.as_str().into(),
+            method: None,
+            tokens: Some(Arc::new(DelegationTokens::new(principal.name()))),
+            tls: creator.tls.clone(),
+        });
+        delegated.insert(name.into(), Arc::clone(&credential));
+        credential
     }
 
     /// Returns the credential for connections without a principal; `None` if there is none.

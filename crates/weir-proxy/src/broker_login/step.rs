@@ -1,20 +1,21 @@
 //! One step of a login at a broker: a request, made from the response to the last one. It may take
 //! milliseconds for the keys of SCRAM, or wait for a token, so it is no work for an event loop.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use bytes::BytesMut;
-use weir_sasl::client::{LoginDialogue, LoginError, LoginProgress};
+use thiserror::Error;
+use weir_sasl::client::{LoginDialogue, LoginError, LoginMethod, LoginProgress};
 use weir_wire::frame::SIZE_BYTES;
 use weir_wire::header::read_response_v0;
 
 use super::credentials::Credential;
+use crate::broker_connection::CLIENT_ID;
 
 /// Longest response of a login, in bytes.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 64 << 10;
-const CLIENT_ID: &str = "weir-proxy";
 /// Each request is sent after the response to the last one.
 const CORRELATION_ID: i32 = 0;
 
@@ -32,7 +33,49 @@ pub(crate) enum StepOutcome {
     Send(Box<LoginDialogue>, Vec<u8>),
     /// The broker accepted the login for this time; `None`: it has no end.
     Complete(Option<Duration>),
-    Failed(Box<LoginError>),
+    Failed(StepError),
+}
+
+/// Reason why a login failed.
+#[derive(Debug, Error)]
+pub(crate) enum StepError {
+    #[error(transparent)]
+    Login(Box<LoginError>),
+    #[error("cannot create a delegation token: {0}")]
+    NoToken(io::Error),
+    #[error("the broker refused a delegation token with error {code}: {reason}")]
+    TokenRefused { code: i16, reason: &'static str },
+}
+
+impl From<LoginError> for StepError {
+    fn from(error: LoginError) -> Self {
+        Self::Login(Box::new(error))
+    }
+}
+
+impl StepError {
+    /// Returns `true` if the broker refused the credential.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let Self::Login(error) = self else {
+            return false;
+        };
+        matches!(
+            **error,
+            LoginError::Rejected { .. } | LoginError::Scram { .. }
+        )
+    }
+
+    /// Returns the error of a broker that creates no token.
+    pub(super) fn token_refused(code: i16) -> Self {
+        let reason = match code {
+            35 => "creating tokens for others needs Kafka 3.3",
+            61 => "set delegation.token.secret.key of the brokers",
+            64 => "the proxy must log in, over TLS or SASL, and not with a token",
+            65 => "the credential [default] needs CREATE_TOKENS on the principal",
+            _ => "see the log of the broker",
+        };
+        Self::TokenRefused { code, reason }
+    }
 }
 
 impl fmt::Debug for StepOutcome {
@@ -52,20 +95,26 @@ impl LoginStep {
             Self::Begin(credential, host) => begin(&credential, &host),
             Self::Continue(dialogue, frame) => advance(dialogue, &frame),
         };
-        outcome.unwrap_or_else(|error| StepOutcome::Failed(Box::new(error)))
+        outcome.unwrap_or_else(StepOutcome::Failed)
     }
 }
 
-fn begin(credential: &Credential, host: &str) -> Result<StepOutcome, LoginError> {
-    let Some(method) = &credential.method else {
-        return Ok(StepOutcome::Complete(None));
-    };
+fn begin(credential: &Credential, host: &str) -> Result<StepOutcome, StepError> {
+    match &credential.method {
+        Some(method) => begin_with(method, host),
+        None => Ok(StepOutcome::Complete(None)),
+    }
+}
+
+/// Returns the first request of a login at `host`.
+pub(super) fn begin_with(method: &LoginMethod, host: &str) -> Result<StepOutcome, StepError> {
     let exchange = method.begin(host)?;
     send(Box::new(LoginDialogue::without_versions(exchange)))
 }
 
-fn advance(mut dialogue: Box<LoginDialogue>, frame: &[u8]) -> Result<StepOutcome, LoginError> {
-    let (_, body) = read_response_v0(frame.get(SIZE_BYTES..).unwrap_or_default())?;
+fn advance(mut dialogue: Box<LoginDialogue>, frame: &[u8]) -> Result<StepOutcome, StepError> {
+    let frame = frame.get(SIZE_BYTES..).unwrap_or_default();
+    let (_, body) = read_response_v0(frame).map_err(LoginError::from)?;
     // The draw only spreads a time that the proxy does not use.
     match dialogue.read(body, Instant::now(), 0)? {
         LoginProgress::Continue => send(dialogue),
@@ -73,8 +122,9 @@ fn advance(mut dialogue: Box<LoginDialogue>, frame: &[u8]) -> Result<StepOutcome
     }
 }
 
-fn send(mut dialogue: Box<LoginDialogue>) -> Result<StepOutcome, LoginError> {
+fn send(mut dialogue: Box<LoginDialogue>) -> Result<StepOutcome, StepError> {
     let mut frame = BytesMut::new();
-    dialogue.write(&mut frame, CORRELATION_ID, CLIENT_ID)?;
+    let written = dialogue.write(&mut frame, CORRELATION_ID, CLIENT_ID);
+    written.map_err(LoginError::from)?;
     Ok(StepOutcome::Send(dialogue, frame.into()))
 }

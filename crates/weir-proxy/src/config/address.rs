@@ -1,10 +1,11 @@
 //! Broker addresses, and the mapping from brokers to ports of the proxy.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use weir_net::log::Truncated;
 
 /// A text that is not an address.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,21 @@ impl HostPort {
     /// Returns `true` if this is the address `host`:`port`.
     pub fn is(&self, host: &str, port: u16) -> bool {
         self.port == port && &*self.host == host
+    }
+
+    /// Returns the addresses of the host; none if the name cannot be resolved. May block.
+    pub(crate) fn resolve(&self) -> Vec<SocketAddr> {
+        if let Some(address) = self.numeric() {
+            return vec![address];
+        }
+        match (&*self.host, self.port).to_socket_addrs() {
+            Ok(addresses) => addresses.collect(),
+            Err(error) => {
+                // The health probe warns, once for each host.
+                tracing::debug!(host = %Truncated(self), %error, "host name not found");
+                Vec::new()
+            }
+        }
     }
 
     /// Returns the socket address if the host is an IP address.

@@ -3,7 +3,8 @@
 
 use std::fmt::Display;
 use std::io::IoSlice;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use weir_net::limited;
 use weir_net::log::Truncated;
@@ -13,7 +14,10 @@ use super::broker_session::BrokerLoginStage;
 use super::login_pool::{LoginTask, LoginWork};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::pair::{ConnectionPair, Upstream};
-use crate::broker_login::{BrokerLoginOutcome, LoginStep, RESPONSE_BYTES_MAX, StepOutcome};
+use crate::broker_login::{
+    BrokerLoginOutcome, DelegatedLogin, DelegationTokens, LoginStep, RESPONSE_BYTES_MAX,
+    StepOutcome,
+};
 use crate::wire::frame_total;
 
 /// Brokers refuse a repeated login within a second of the last one.
@@ -96,7 +100,7 @@ impl LoopState {
         if std::mem::take(&mut session.is_replaced) {
             self.drop_upstream(pair);
         }
-        if credential.method.is_none() {
+        if credential.method.is_none() && credential.tokens.is_none() {
             return self.logged_in_at_broker(pair, None);
         }
         match pair.upstream {
@@ -104,7 +108,14 @@ impl LoopState {
             Upstream::Resolving(_) | Upstream::Connecting(..) => Ok(()),
             Upstream::Open(..) => {
                 let host = pair.broker_host.clone().unwrap_or_default();
-                self.submit_step(pair, LoginStep::Begin(credential, host))
+                let work = match &credential.tokens {
+                    None => LoginWork::Broker(LoginStep::Begin(credential, host)),
+                    Some(tokens) => match delegated_login(pair, tokens, host) {
+                        Some(login) => LoginWork::Delegated(Box::new(login)),
+                        None => return self.broker_login_failed(pair, &"no table [default]"),
+                    },
+                };
+                self.submit_step(pair, work)
             }
         }
     }
@@ -112,7 +123,7 @@ impl LoopState {
     fn submit_step(
         &mut self,
         pair: &mut ConnectionPair,
-        step: LoginStep,
+        work: LoginWork,
     ) -> Result<(), PairCloseReason> {
         let until_ms = self.now_ms() + self.generation.limits.connect_timeout_ms;
         if let Some(session) = &mut pair.broker_session {
@@ -121,7 +132,7 @@ impl LoopState {
         self.arm(pair, until_ms);
         let task = LoginTask {
             pair: pair.id,
-            work: LoginWork::Broker(step),
+            work,
             reply: self.sender.clone(),
         };
         match self.submit_login(task) {
@@ -155,7 +166,12 @@ impl LoopState {
                 }
                 self.logged_in_at_broker(pair, lifetime)
             }
-            StepOutcome::Failed(error) => self.broker_login_failed(pair, &error),
+            StepOutcome::Failed(error) => {
+                if error.is_refusal() {
+                    session.stage = BrokerLoginStage::Refused;
+                }
+                self.broker_login_failed(pair, &error)
+            }
         }
     }
 
@@ -186,6 +202,9 @@ impl LoopState {
         pair: &mut ConnectionPair,
         error: &dyn Display,
     ) -> Result<(), PairCloseReason> {
+        if self.repeats_with_new_token(pair) {
+            return self.begin_broker_login(pair);
+        }
         let cluster = &pair.cluster.config;
         if let Some(identity) = &cluster.broker_identity {
             identity.count(BrokerLoginOutcome::Failed);
@@ -213,6 +232,26 @@ impl LoopState {
         self.drop_upstream(pair);
         pair.produce.queue = SendQueue::default();
         self.respond(pair, response)
+    }
+
+    /// Prepares another attempt on a new connection if the broker refused a token that it may not
+    /// know yet. It delays its response, so that attempts are some time apart. Nothing is in
+    /// flight.
+    fn repeats_with_new_token(&mut self, pair: &mut ConnectionPair) -> bool {
+        let Some(session) = &mut pair.broker_session else {
+            return false;
+        };
+        let credential = session.credential.as_ref();
+        let tokens = credential.and_then(|credential| credential.tokens.as_ref());
+        let is_refused = matches!(session.stage, BrokerLoginStage::Refused);
+        if !is_refused || tokens.is_none_or(|tokens| !tokens.is_new(Instant::now())) {
+            return false;
+        }
+        session.stage = BrokerLoginStage::Due(false);
+        session.input.clear();
+        self.drop_upstream(pair);
+        pair.produce.queue = SendQueue::default();
+        true
     }
 
     /// Reads the response of a login.
@@ -277,7 +316,8 @@ impl LoopState {
         let BrokerLoginStage::Waiting(dialogue, _) = stage else {
             return Ok(());
         };
-        self.submit_step(pair, LoginStep::Continue(dialogue, frame))
+        let step = LoginStep::Continue(dialogue, frame);
+        self.submit_step(pair, LoginWork::Broker(step))
     }
 
     /// Ends a login that takes too long. Returns the time of the next check.
@@ -298,4 +338,24 @@ impl LoopState {
         self.broker_login_failed(pair, &"no response in time")?;
         Ok(u64::MAX)
     }
+}
+
+/// Returns the work of a login with a token; `None` if no credential may create one.
+fn delegated_login(
+    pair: &ConnectionPair,
+    tokens: &Arc<DelegationTokens>,
+    host: Arc<str>,
+) -> Option<DelegatedLogin> {
+    let cluster = &pair.cluster;
+    let config = &cluster.config;
+    let mut brokers = config.upstream.clone();
+    brokers.extend(cluster.broker_registry.upstreams());
+    Some(DelegatedLogin {
+        tokens: Arc::clone(tokens),
+        creator: config.broker_identity.as_ref()?.fixed()?,
+        host,
+        brokers,
+        tls: config.upstream_tls.clone(),
+        sends_proxy_header: config.sends_proxy_header,
+    })
 }

@@ -30,6 +30,8 @@ pub(super) enum BrokerLoginStage {
     Working(u64),
     /// The response to a request is outstanding, until this time in milliseconds.
     Waiting(Box<LoginDialogue>, u64),
+    /// The broker refused the login.
+    Refused,
     /// Logged in, until this time in milliseconds.
     Done(Option<u64>),
 }
@@ -39,7 +41,7 @@ impl BrokerSession {
         let credential = match identity.mode {
             IdentityMode::One => identity.fixed(),
             // For ApiVersions before the login of the client.
-            IdentityMode::Swap => identity.of_probe(),
+            IdentityMode::Swap | IdentityMode::Delegate => identity.of_probe(),
         };
         Self {
             credential,

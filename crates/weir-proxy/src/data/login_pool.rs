@@ -11,7 +11,7 @@ use weir_net::PostError;
 use weir_sasl::server::Check;
 
 use super::events::{LoopEvent, PairId};
-use crate::broker_login::LoginStep;
+use crate::broker_login::{DelegatedLogin, LoginStep};
 use crate::login::ClusterLogins;
 
 /// Tasks that wait for a thread.
@@ -33,6 +33,8 @@ pub(crate) enum LoginWork {
     Check(Arc<ClusterLogins>, Check),
     /// Makes the next request of a login at a broker.
     Broker(LoginStep),
+    /// Makes the first request of one with a delegation token.
+    Delegated(Box<DelegatedLogin>),
 }
 
 impl LoginWork {
@@ -43,6 +45,7 @@ impl LoginWork {
                 LoopEvent::LoginChecked(pair, check, outcome)
             }
             Self::Broker(step) => LoopEvent::BrokerLogin(pair, step.run()),
+            Self::Delegated(login) => LoopEvent::BrokerLogin(pair, login.run()),
         }
     }
 }

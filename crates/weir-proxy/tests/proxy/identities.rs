@@ -19,6 +19,11 @@ use super::tools::tool;
 /// Lifetime of logins at the broker, in milliseconds.
 const SESSION_MS: &str = "2500";
 pub(crate) const SERVICE_PASSWORD: &str = "service-secret";
+// Types of resources and operations in ACLs.
+const TOPIC: i8 = 2;
+const USER_RESOURCE: i8 = 7;
+const ALL: i8 = 2;
+const CREATE_TOKENS: i8 = 13;
 
 /// A broker with an authorizer, and a listener with the users `svc-a` and `svc-b`, whose logins
 /// end soon. Connections without a login are those of a super user.
@@ -29,7 +34,11 @@ pub(crate) struct GuardedBroker {
 
 pub(crate) fn guarded() -> &'static GuardedBroker {
     static GUARDED: OnceLock<GuardedBroker> = OnceLock::new();
-    GUARDED.get_or_init(|| {
+    GUARDED.get_or_init(|| GuardedBroker::start("PLAIN", &[]))
+}
+
+impl GuardedBroker {
+    fn start(mechanisms: &str, more: &[(&str, &str)]) -> Self {
         let port = weir_lab::ports::free_port().expect("a port");
         let module = "org.apache.kafka.common.security.plain.PlainLoginModule required";
         let users = ["svc-a", "svc-b"].map(|user| format!("user_{user}=\"{SERVICE_PASSWORD}\""));
@@ -40,7 +49,7 @@ pub(crate) fn guarded() -> &'static GuardedBroker {
                 "listener.security.protocol.map".to_owned(),
                 "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECOND:SASL_PLAINTEXT",
             ),
-            (format!("{second}.sasl.enabled.mechanisms"), "PLAIN"),
+            (format!("{second}.sasl.enabled.mechanisms"), mechanisms),
             (format!("{second}.plain.sasl.jaas.config"), &jaas),
             (
                 format!("{second}.plain.connections.max.reauth.ms"),
@@ -53,6 +62,8 @@ pub(crate) fn guarded() -> &'static GuardedBroker {
             ("super.users".to_owned(), "User:ANONYMOUS"),
             ("allow.everyone.if.no.acl.found".to_owned(), "true"),
         ];
+        let more = more.iter().map(|(key, value)| ((*key).to_owned(), *value));
+        let properties = properties.into_iter().chain(more);
         let lab = lab_with(LabOptions {
             second_listeners: vec![SecondListener {
                 port,
@@ -60,14 +71,25 @@ pub(crate) fn guarded() -> &'static GuardedBroker {
             }],
             properties: properties
                 .map(|(key, value)| (key, value.to_owned()))
-                .to_vec(),
+                .collect(),
             ..LabOptions::default()
         });
-        GuardedBroker {
+        Self {
             lab,
             secured: format!("127.0.0.1:{port}"),
         }
-    })
+    }
+
+    /// Allows an operation on a resource, and denies it to all others.
+    fn allow(&self, principal: &str, (kind, name): (i8, &str), operation: i8) {
+        let address = self.lab.bootstrap().parse().expect("an address");
+        let acl = json!({"Creations": [{
+            "ResourceType": kind, "ResourceName": name, "ResourcePatternType": 3,
+            "Principal": principal, "Host": "*", "Operation": operation, "PermissionType": 3,
+        }]});
+        let made = JsonConnection::connect(address).exchange(30, 3, &acl, &Ids::new());
+        assert_eq!(made["Results"][0]["ErrorCode"], 0, "{made}");
+    }
 }
 
 /// A file of credentials.
@@ -189,13 +211,7 @@ fn one_credential_opens_brokers_with_each_mechanism() {
 fn swapped_principals_have_the_rights_of_their_credentials() {
     let broker = guarded();
     let own = topic(&broker.lab.bootstrap(), "own", 1, 1);
-    let mut admin = JsonConnection::connect(broker.lab.bootstrap().parse().expect("an address"));
-    let acl = json!({"Creations": [{
-        "ResourceType": 2, "ResourceName": own, "ResourcePatternType": 3,
-        "Principal": "User:svc-a", "Host": "*", "Operation": 2, "PermissionType": 3,
-    }]});
-    let made = admin.exchange(30, 3, &acl, &Ids::new());
-    assert_eq!(made["Results"][0]["ErrorCode"], 0, "{made}");
+    broker.allow("User:svc-a", (TOPIC, &own), ALL);
 
     let mut users = UserStore::new();
     for name in ["alice", "bert", "carl"] {
@@ -241,6 +257,71 @@ fn swapped_principals_have_the_rights_of_their_credentials() {
     store.write(&rows(SERVICE_PASSWORD));
     await_that("the last file", || login("alice").0 == 0);
     assert_hidden(&proxy, &[SERVICE_PASSWORD, "revoked-secret"]);
+}
+
+/// Tokens expire after 10 s. The broker ends logins with them at that time.
+#[test]
+fn delegated_principals_have_their_own_rights() {
+    let scram = "listener.name.second.scram-sha-512.sasl.jaas.config";
+    let module = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
+    let broker = GuardedBroker::start(
+        "PLAIN,SCRAM-SHA-512",
+        &[
+            (scram, module),
+            ("delegation.token.secret.key", "token-secret"),
+            ("delegation.token.expiry.time.ms", "10000"),
+        ],
+    );
+    let own = topic(&broker.lab.bootstrap(), "own", 1, 1);
+    broker.allow("User:alice", (TOPIC, &own), ALL);
+    broker.allow("User:svc-a", (USER_RESOURCE, "*"), CREATE_TOKENS);
+    let mut users = UserStore::new();
+    for name in ["alice", "bert"] {
+        users.set_user(name, PASSWORD);
+    }
+    let store = CredentialStore::new(&service("default", "svc-a", SERVICE_PASSWORD));
+    let tables = store.table("delegate") + &users.table("failed_delay_ms = 0");
+    let proxy = proxy_to(&broker.secured, &tables);
+    await_that("the proxy to be ready", || proxy.get().is_ready());
+    let login = |proxy: &TestProxy, name: &str| {
+        let mut raw = Raw::connect(proxy.address);
+        let code = plain_as(&mut raw, name, PASSWORD).error_code;
+        (code, raw)
+    };
+    await_that("the rights of alice and bert", || {
+        let ((0, mut alice), (0, mut bert)) = (login(&proxy, "alice"), login(&proxy, "bert"))
+        else {
+            return false;
+        };
+        let codes = [&mut alice, &mut bert].map(|raw| topic_errors(raw, &[&own]));
+        codes == [[0], [29]]
+    });
+
+    // Alice writes on, longer than her first tokens are valid.
+    let mut config = secured_client(&proxy, "PLAIN");
+    config.set("sasl.username", "alice");
+    let producer: BaseProducer = config.create().expect("valid");
+    let (start, mut sent) = (std::time::Instant::now(), Vec::new());
+    await_that("further tokens", || {
+        let more = [format!("delegated-{:06}", sent.len())];
+        send_all(&producer, &own, &more);
+        sent.extend(more);
+        producer.flush(TEST_TIMEOUT).expect("stored");
+        start.elapsed() > std::time::Duration::from_secs(15)
+    });
+    assert_eq!(consume_with(config, &own, sent.len()), sent);
+    assert_eq!(upstream_logins(&proxy, "delegate", "failed"), 0);
+    assert!(upstream_logins(&proxy, "delegate", "accepted") > 8);
+    assert_hidden(&proxy, &[SERVICE_PASSWORD]);
+
+    // A credential without the right, and brokers without tokens.
+    store.write(&service("default", "svc-b", SERVICE_PASSWORD));
+    users.set_user("carl", PASSWORD);
+    await_that("the new file", || login(&proxy, "carl").0 == 58);
+    let without = proxy_to(&guarded().secured, &tables);
+    await_that("the proxy to be ready", || without.get().is_ready());
+    assert_eq!(login(&without, "alice").0, 58);
+    assert_eq!(upstream_logins(&without, "delegate", "failed"), 1);
 }
 
 /// The broker ends each login after 2.5 s; the clients have none, or one of an hour.

@@ -86,8 +86,12 @@ pub(super) fn groups(libraries: &Libraries) -> Vec<Group<'_>> {
 impl<'a> Group<'a> {
     /// Returns the title, such as `Produce, warm`.
     pub(crate) fn title(&self) -> String {
-        let mut work = self.work.chars();
-        let first = work.next().map(|c| c.to_uppercase().to_string());
+        let work = match self.work {
+            "produce" => "Produce",
+            "consume" => "Consume",
+            "roundtrip" => "Round trip",
+            other => other,
+        };
         let mode = match self.mode {
             "metadata" => "cached metadata",
             "group" => "consumer group",
@@ -97,7 +101,7 @@ impl<'a> Group<'a> {
             "legacy" => "started like the published program",
             other => other,
         };
-        format!("{}{}, {mode}", first.unwrap_or_default(), work.as_str())
+        format!("{work}, {mode}")
     }
 
     pub(crate) fn headline(&self) -> &'static Quantity {

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use thiserror::Error;
-use weir_security::{AwsCredentialSource, Login, SaslSettings, ScramHash, TokenError, TokenSource};
+use weir_security::{
+    AwsCredentialSource, Login, SaslSettings, ScramHash, Secret, TokenError, TokenSource,
+};
 
 use super::error::LoginError;
 use super::exchange::SaslExchange;
@@ -55,6 +59,26 @@ impl LoginMethod {
         }))
     }
 
+    /// Returns a login with a delegation token of the brokers: its id and its secret.
+    pub fn delegation_token(hash: ScramHash, id: &str, secret: &[u8]) -> Self {
+        let login = Login {
+            username: id.to_owned(),
+            password: Secret::new(STANDARD.encode(secret)),
+        };
+        Self(MethodKind::Scram(
+            hash,
+            Arc::new(ScramUser::of_token(hash, login)),
+        ))
+    }
+
+    /// Returns the hash function of SCRAM; `None` for other mechanisms.
+    pub fn scram_hash(&self) -> Option<ScramHash> {
+        match &self.0 {
+            MethodKind::Scram(hash, _) => Some(*hash),
+            _ => None,
+        }
+    }
+
     /// Begins a login at `host`. Blocks while a token is read.
     pub fn begin(&self, host: &str) -> Result<SaslExchange, LoginError> {
         Ok(match &self.0 {
@@ -92,7 +116,7 @@ fn no_token(mechanism: &'static str, error: TokenError) -> LoginError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_security::{KerberosSettings, Secret};
+    use weir_security::KerberosSettings;
 
     fn login(password: &str) -> Login {
         Login {
@@ -112,6 +136,15 @@ mod tests {
         assert_eq!(error, UnusableLogin::Kerberos);
         let error = LoginMethod::new(&SaslSettings::Plain(login("a\0b"))).expect_err("refused");
         assert!(!error.to_string().contains("a\0b"), "{error}");
+    }
+
+    #[test]
+    fn login_with_a_token_says_so() {
+        let hash = ScramHash::Sha512;
+        let method = LoginMethod::delegation_token(hash, "user", b"secret");
+        assert_eq!(method.scram_hash(), Some(hash));
+        let first = method.begin("host").expect("valid").take_first();
+        assert!(first.starts_with(b"n,,n=user,r=") && first.ends_with(b",tokenauth=true"));
     }
 
     #[test]

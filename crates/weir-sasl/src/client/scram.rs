@@ -16,6 +16,8 @@ use crate::scram::{Algorithms, xor};
 /// has the same salt on all brokers, so thousands of connections share one derivation.
 pub struct ScramUser {
     login: Login,
+    /// The login is a delegation token.
+    is_token: bool,
     algorithms: Algorithms,
     keys: Mutex<Option<Arc<DerivedKeys>>>,
 }
@@ -40,9 +42,19 @@ impl ScramUser {
         Self::with_algorithms(hash.into(), login)
     }
 
+    /// Creates a user whose login is a delegation token of the brokers: its id, and its secret in
+    /// Base64.
+    pub(super) fn of_token(hash: ScramHash, login: Login) -> Self {
+        Self {
+            is_token: true,
+            ..Self::new(hash, login)
+        }
+    }
+
     pub(super) fn with_algorithms(algorithms: Algorithms, login: Login) -> Self {
         Self {
             login,
+            is_token: false,
             algorithms,
             keys: Mutex::new(None),
         }
@@ -107,7 +119,13 @@ impl ScramExchange {
 
     fn first_bare(&self) -> String {
         let name = self.user.login.username.replace('=', "=3D");
-        format!("n={},r={}", name.replace(',', "=2C"), self.nonce)
+        // Kafka's extension of SCRAM (KIP-48).
+        let token = if self.user.is_token {
+            ",tokenauth=true"
+        } else {
+            ""
+        };
+        format!("n={},r={}{token}", name.replace(',', "=2C"), self.nonce)
     }
 
     /// Returns the response to a message of the server, or `None` when the server has proved that

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use cluster::{Cluster, wait_until};
 use node::ProcessNode;
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{Process, Signal, TestBroker, run_dir, send_signal, text, weir};
 
 /// Returns the directory of the programs; `None` with a message if they are not there.
@@ -122,6 +122,7 @@ fn engine_collects_results_and_deletes_objects(
 ) {
     let out = broker.scratch.path().join("collected");
     let mut command = bench(cluster, broker, "3s");
+    command.args(["--producers-agents", "2", "--clients-agents", "2"]);
     let output = command.arg("--out").arg(&out).output().unwrap();
     let stderr = text(&output.stderr);
     let dir = run_dir(&out).unwrap_or_else(|| panic!("{stderr}"));
@@ -132,6 +133,18 @@ fn engine_collects_results_and_deletes_objects(
         assert_eq!(cell["delivery"][figure], 0, "{figure}: {cell}");
     }
     assert!(cell["delivery"]["delivered"].as_u64() > Some(0), "{cell}");
+    let shares = cell["shares"].as_array().unwrap().iter();
+    let shares: Vec<_> = shares.map(|it| (&it["host"], &it["clients"])).collect();
+    assert_eq!(
+        shares,
+        [
+            (&json!("clients-0"), &json!(20)),
+            (&json!("clients-1"), &json!(20))
+        ]
+    );
+    let mut roles = cell["roles"].as_array().unwrap().iter();
+    let producers = roles.find(|it| it["role"] == "produce");
+    assert_eq!(producers.unwrap()["processes"], 2, "{cell}");
     let valid = run["outcome"] != "invalid";
     assert_eq!(
         output.status.code(),
