@@ -4,7 +4,8 @@ use crate::frame::{KafkaFrameReader, SIZE_BYTES};
 use crate::header::RequestPeek;
 use crate::records::{Batches, DecompressBuffer};
 use crate::{
-    WireError, api_versions, cluster, fetch, group, leader_epoch, list_offsets, message, metadata,
+    WireError, api_versions, cluster, delegation_token, fetch, group, leader_epoch, list_offsets,
+    message, metadata,
 };
 
 /// Reads a stream of frames in chunks; the first byte is the chunk size.
@@ -52,6 +53,7 @@ fn responses(frame: &[u8]) {
     let _ = cluster::read(cluster::VERSION, frame);
     let _ = cluster::read(cluster::OLD_VERSION, frame);
     let _ = leader_epoch::read(frame, |_| ());
+    let _ = delegation_token::read_created(frame);
     let _ = list_offsets::read_rows(frame, |_, _| ());
     let _ = group::offsets::read_fetch_all(frame, |_, _, _| ());
     let _ = fetch::read::<WireError>(fetch::VERSION, frame, |partition| {
