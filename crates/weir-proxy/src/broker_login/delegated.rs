@@ -42,14 +42,20 @@ impl DelegatedLogin {
     }
 
     fn create(&self) -> Result<DelegationToken, StepError> {
-        let mut failed = io::Error::new(io::ErrorKind::NotFound, "no broker is known");
+        let mut failed = StepError::NoToken {
+            broker: "any broker".to_owned(),
+            error: io::Error::new(io::ErrorKind::NotFound, "none is known"),
+        };
         for broker in &self.brokers {
             match self.create_at(broker) {
                 Ok(token) => return token,
-                Err(error) => failed = error,
+                Err(error) => {
+                    let broker = broker.to_string();
+                    failed = StepError::NoToken { broker, error };
+                }
             }
         }
-        Err(StepError::NoToken(failed))
+        Err(failed)
     }
 
     /// Creates a token. The outer error means that another broker may do it.

@@ -41,8 +41,8 @@ pub(crate) enum StepOutcome {
 pub(crate) enum StepError {
     #[error(transparent)]
     Login(Box<LoginError>),
-    #[error("cannot create a delegation token: {0}")]
-    NoToken(io::Error),
+    #[error("cannot create a delegation token at {broker}: {error}")]
+    NoToken { broker: String, error: io::Error },
     #[error("the broker refused a delegation token with error {code}: {reason}")]
     TokenRefused { code: i16, reason: &'static str },
 }
