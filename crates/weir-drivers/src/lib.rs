@@ -9,9 +9,11 @@ mod build;
 mod check;
 mod client_file;
 pub mod conformance;
+pub mod cpu_affinity;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod host_usage;
 mod known;
 pub mod librdkafka;
 mod lines;

@@ -3,10 +3,12 @@
 //! [`machines`] connects to them with ssh or waits for their [`agents`], [`session`] is what runs
 //! there.
 //!
-//! This crate knows no plans and no load. `weir-bench` computes what a plan needs.
+//! [`client_agents`] distributes the simulated clients of a single command over processes. This
+//! crate knows no plans: `weir-bench` computes what one needs.
 
 pub mod agents;
 pub mod archive;
+pub mod client_agents;
 pub mod clock;
 pub mod gateways;
 pub mod inventory;

@@ -1,6 +1,5 @@
-//! Producers, consumers, simulated clients, baseline servers, agents and the resource sampler.
+//! Producers, consumers, simulated clients, baseline servers and the resource sampler.
 
-pub mod agent;
 pub mod child_environment;
 pub mod clients;
 pub mod clock;
@@ -19,14 +18,14 @@ pub mod meter;
 pub mod pacer;
 pub mod payload;
 pub mod producer;
-mod published_report;
+pub mod published_report;
 mod registry;
 pub mod relay;
 pub mod sampler;
 pub mod share;
 pub mod stamp;
 pub mod tail;
-mod topic;
+pub mod topic;
 pub mod units;
 pub mod value_schema;
 mod varint;

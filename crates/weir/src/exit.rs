@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use weir_bench::plan::PlanError;
 use weir_engine::agents::MachineAgentError;
+use weir_engine::client_agents::AgentError;
 use weir_gateway::GatewayError;
 use weir_lab::LabError;
-use weir_load::agent::AgentError;
 use weir_load::error::{ErrorClass, LoadError};
 use weir_proxy::ProxyError;
 use weir_report::ReportError;

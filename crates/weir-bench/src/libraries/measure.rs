@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use weir_drivers::host_usage::{self, PeakUsage};
 use weir_drivers::{AssignmentMode, Consume, GetStats, ProduceCommand, ProducerState, RoundTrip};
 use weir_stats::run::LibrarySample;
 
 use super::grid::{LibraryCellSpec, StartMode};
-use super::host_usage::{self, PeakUsage};
 use super::profile::{DriverOperation, Profile};
 use super::run_end::{CommandFailure, CommandResult, RunResult};
 use super::runner::Runner;

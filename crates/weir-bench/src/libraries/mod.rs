@@ -2,12 +2,10 @@
 
 mod check;
 mod client_file;
-mod cpu_affinity;
 mod disk;
 mod driver_set;
 mod estimate;
 mod grid;
-mod host_usage;
 mod job;
 mod journal;
 mod measure;

@@ -8,7 +8,6 @@ use weir_stats::run::{
     ThresholdStatus,
 };
 
-use super::cpu_affinity::Cores;
 use super::grid::LibraryCellSpec;
 use super::journal::{CONFIGURATION, DRIVERS, SAMPLES};
 use super::pack::PACKED;
@@ -18,6 +17,7 @@ use super::run_end::{RunEnd, RunResult};
 use crate::experiment::run_dir::{file, list, outcome, placement};
 use crate::plan::bars;
 use crate::{BenchOptions, environment};
+use weir_drivers::cpu_affinity::Cores;
 
 /// Facts about a run other than its samples.
 pub(super) struct RunFacts<'a> {

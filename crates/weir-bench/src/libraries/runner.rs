@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use weir_drivers::host_usage::HostUsage;
 use weir_drivers::{CommandLimit, Configure, DriverRequest, Gc};
 use weir_stats::libraries::headline;
 use weir_stats::run::LibrarySample;
@@ -12,7 +13,6 @@ use super::disk::Disk;
 use super::driver_set::{DriverHandle, note_settings};
 use super::estimate::{TimeLeft, cell_time, length};
 use super::grid::LibraryCellSpec;
-use super::host_usage::HostUsage;
 use super::job::{self, TopicJob};
 use super::journal::RunJournal;
 use super::plan::LibrariesPlan;

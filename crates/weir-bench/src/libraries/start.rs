@@ -5,17 +5,17 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use weir_drivers::cpu_affinity::{self, Cores};
+use weir_drivers::host_usage::HostUsage;
 use weir_drivers::{DriverError, DriverFailure, DriverProgram};
 use weir_lab::LabOptions;
 use weir_stats::utc;
 
 use super::client_file::client_file;
-use super::cpu_affinity::{self, Cores};
 use super::disk::Disk;
 use super::driver_set::DriverHandle;
 use super::estimate::TimeLeft;
 use super::grid;
-use super::host_usage::HostUsage;
 use super::job;
 use super::journal::{DRIVERS, ResumeIdentity, RunJournal};
 use super::pack::{pack, unpack};

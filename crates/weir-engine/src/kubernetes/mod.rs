@@ -266,7 +266,7 @@ impl KubernetesRun {
             "name": CONTAINER,
             "image": self.image,
             "args": args,
-            "env": [{ "name": weir_load::agent::TOKEN_VARIABLE, "valueFrom": token }],
+            "env": [{ "name": crate::client_agents::TOKEN_VARIABLE, "valueFrom": token }],
             "resources": { "requests": resources, "limits": resources },
             "securityContext": {
                 "allowPrivilegeEscalation": false,

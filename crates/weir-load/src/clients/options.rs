@@ -101,7 +101,8 @@ impl ClientProtocol {
         }
     }
 
-    pub(crate) fn role(&self) -> WorkerRole {
+    /// Returns the role of a worker with such clients.
+    pub fn role(&self) -> WorkerRole {
         match self {
             Self::Tlcp { .. } | Self::Json(_) => WorkerRole::Clients,
             Self::Floor => WorkerRole::FloorClients,

@@ -25,7 +25,7 @@ const SHARE_INTERVAL: Duration = Duration::from_secs(1);
 /// the process, and at its end. A worker with a share of the clients sends its samples instead,
 /// from which its coordinator makes the report of all clients.
 #[derive(Debug)]
-pub(crate) struct PublishedReporter {
+pub struct PublishedReporter {
     statistics: PublishedStatistics,
     is_share: bool,
     interval: Duration,
@@ -34,7 +34,8 @@ pub(crate) struct PublishedReporter {
 }
 
 impl PublishedReporter {
-    pub(crate) fn start(interval: Duration) -> Self {
+    /// Starts a reporter that reports once per interval.
+    pub fn start(interval: Duration) -> Self {
         Self::start_at(Instant::now(), interval)
     }
 
@@ -62,12 +63,12 @@ impl PublishedReporter {
     }
 
     /// Adds the samples of a worker with a share of the clients.
-    pub(crate) fn add(&mut self, samples: &ReportSamples) {
+    pub fn add(&mut self, samples: &ReportSamples) {
         self.statistics.add(samples);
     }
 
     /// Sends the report if the interval has passed, or if `at_end` is set.
-    pub(crate) fn poll(&mut self, events: &EventSender, now: Instant, at_end: bool) {
+    pub fn poll(&mut self, events: &EventSender, now: Instant, at_end: bool) {
         if let Some(event) = self.event_at(now, at_end) {
             events.send(&event);
         }

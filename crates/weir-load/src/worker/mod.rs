@@ -66,7 +66,7 @@ impl CoordinatorChannel {
 
     /// Passes pending commands to `handle`. Returns `true` if the worker has to stop, also after
     /// the end of the coordinator.
-    pub(crate) fn take_commands(&self, mut handle: impl FnMut(WorkerCommand)) -> bool {
+    pub fn take_commands(&self, mut handle: impl FnMut(WorkerCommand)) -> bool {
         loop {
             match self.commands.try_recv() {
                 Ok(WorkerCommand::Stop) | Err(TryRecvError::Disconnected) => return true,
@@ -89,7 +89,10 @@ impl CoordinatorChannel {
 }
 
 /// Reads the message of the next line that is not blank; `None` at the end of the stream.
-pub(crate) fn read_message<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
+///
+/// # Errors
+/// The stream cannot be read, or the line is no such message.
+pub fn read_message<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
     while line.trim().is_empty() {
         line.clear();
@@ -100,7 +103,8 @@ pub(crate) fn read_message<T: DeserializeOwned>(input: &mut impl BufRead) -> io:
     Ok(Some(serde_json::from_str(&line)?))
 }
 
-pub(crate) fn line(message: &impl Serialize) -> Vec<u8> {
+/// Returns a message as a line of JSON.
+pub fn line(message: &impl Serialize) -> Vec<u8> {
     // Invariant: messages have no values that JSON cannot represent.
     let mut line = serde_json::to_vec(message).unwrap_or_default();
     line.push(b'\n');
@@ -143,14 +147,15 @@ impl EventSender {
         });
     }
 
-    pub(crate) fn ready(&self, connections: usize, port: Option<u16>) {
+    /// Reports the open connections, and the port of a server.
+    pub fn ready(&self, connections: usize, port: Option<u16>) {
         let connections = connections as u64;
         self.send(&WorkerEvent::Ready { connections, port });
     }
 
     /// Sends the counters with the percentiles of the last second, and clears these. Sends all
     /// values of the second if `is_share`.
-    pub(crate) fn progress(
+    pub fn progress(
         &self,
         unix_ns: u64,
         counters: Counters<'_>,
@@ -172,7 +177,8 @@ impl EventSender {
         }
     }
 
-    pub(crate) fn finish(&self, summary: Summary) {
+    /// Sends the last event of a worker that ended as intended.
+    pub fn finish(&self, summary: Summary) {
         self.send(&WorkerEvent::Final { summary });
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use weir_engine::agents::{MachineAgentOptions, run_machine_agent};
+use weir_engine::client_agents::{self as agent, AgentOptions, TOKEN_VARIABLE};
 use weir_engine::session;
-use weir_load::agent::{self, AgentOptions, TOKEN_VARIABLE};
 use weir_load::units::parse_duration;
 
 use crate::exit::{Exit, Failure, OrExit as _};

@@ -12,9 +12,9 @@ use clap::{Args, ValueEnum};
 use weir_bench::{BenchError, BenchOptions};
 use weir_engine::agents::AgentsOptions;
 use weir_engine::archive::write_archive;
+use weir_engine::client_agents::{TOKEN_VARIABLE, new_token};
 use weir_engine::inventory::Inventory;
 use weir_engine::machines::{Machines, MachinesError};
-use weir_load::agent::{TOKEN_VARIABLE, new_token};
 use weir_load::units::parse_duration;
 
 use crate::cmd::agent::read_token;

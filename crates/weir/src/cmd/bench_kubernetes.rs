@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use weir_bench::Finished;
 use weir_bench::plan::{Architecture, Plan, PlanEstimate};
+use weir_engine::client_agents::new_token;
 use weir_engine::inventory::InventoryRole;
 use weir_engine::kubernetes::{FILES_DIR, KubernetesError, KubernetesRun};
-use weir_load::agent::new_token;
 use weir_report::RunData;
 
 use crate::cmd::bench_common::print_result;

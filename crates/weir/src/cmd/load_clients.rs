@@ -1,6 +1,8 @@
 //! `weir load clients`: simulated gateway clients.
 
-use weir_load::agent::{self, AgentCoordinator, CoordinatorOptions, Engine, TOKEN_VARIABLE};
+use weir_engine::client_agents::{
+    self as agent, AgentCoordinator, CoordinatorOptions, Engine, TOKEN_VARIABLE,
+};
 use weir_load::clients::{self, clients_per_process};
 use weir_load::delivery::DeliverySummary;
 use weir_load::worker::CoordinatorChannel;

@@ -11,7 +11,7 @@ use procfs::{CurrentSI as _, KernelStats, process::Process, ticks_per_second};
 
 /// CPU readings of the machine and of the run's own processes.
 #[derive(Debug)]
-pub(super) struct HostUsage {
+pub struct HostUsage {
     cores: f64,
     /// Processes of the broker; `None` if they are not on this machine or not known.
     broker: Option<Vec<u32>>,
@@ -29,7 +29,7 @@ struct UsageReading {
 
 impl HostUsage {
     /// Creates a meter without readings. `broker` has the broker's processes, if known.
-    pub(super) fn new(cores: u64, broker: Option<Vec<u32>>) -> Self {
+    pub fn new(cores: u64, broker: Option<Vec<u32>>) -> Self {
         Self {
             cores: cores as f64,
             broker,
@@ -38,7 +38,7 @@ impl HostUsage {
     }
 
     /// Takes a reading; `drivers` are processes of the run as well.
-    pub(super) fn read(&mut self, drivers: &[u32]) {
+    pub fn read(&mut self, drivers: &[u32]) {
         let (Some(broker), Ok(kernel)) = (&self.broker, KernelStats::current()) else {
             return;
         };
@@ -61,7 +61,7 @@ impl HostUsage {
     /// Returns the share of the machine that other processes used from `since` to the last reading,
     /// over half a second at least: the counters have a resolution of 10 ms, which is as long as a
     /// burst.
-    pub(super) fn share(&self, since: Instant) -> Option<f64> {
+    pub fn share(&self, since: Instant) -> Option<f64> {
         let last = self.readings.back()?;
         let from = since.min(last.at.checked_sub(SPAN_MIN)?);
         let mut before = self.readings.iter().rev();
@@ -97,16 +97,18 @@ fn ticks_us(ticks: u64) -> u64 {
 }
 
 /// Resets the peak resident memory of a process to its current value.
-pub(super) fn reset_peak(pid: u32) {
+pub fn reset_peak(pid: u32) {
     // If this is not permitted, the peak covers the whole lifetime.
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
 
 /// Peak resident memory in kB, and number of threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct PeakUsage {
-    pub(super) peak_rss_kb: Option<u64>,
-    pub(super) threads: Option<u64>,
+pub struct PeakUsage {
+    /// Peak resident memory in kB; `None`: not known.
+    pub peak_rss_kb: Option<u64>,
+    /// Number of threads; `None`: not known.
+    pub threads: Option<u64>,
 }
 
 impl PeakUsage {
@@ -129,7 +131,7 @@ impl PeakUsage {
 
     /// Runs `work` and samples a process meanwhile: first after a few milliseconds, then at
     /// increasing intervals.
-    pub(super) fn during<T>(pid: u32, work: impl FnOnce() -> T) -> (T, Self) {
+    pub fn during<T>(pid: u32, work: impl FnOnce() -> T) -> (T, Self) {
         let (running, ended) = mpsc::channel::<()>();
         thread::scope(|scope| {
             let watcher = scope.spawn(move || {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{AgentError, Result, TOKEN_VARIABLE};
-use crate::child_environment::without_options;
+use weir_load::child_environment::without_options;
 
 /// Options of a coordinator.
 #[derive(Debug, Clone)]

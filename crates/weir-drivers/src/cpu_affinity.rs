@@ -5,17 +5,21 @@ use std::fs;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+/// Cores of each kind of process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Cores {
-    pub(super) broker: Vec<usize>,
-    pub(super) drivers: Vec<usize>,
-    pub(super) own: Vec<usize>,
+pub struct Cores {
+    /// Cores of the broker.
+    pub broker: Vec<usize>,
+    /// Cores of the drivers.
+    pub drivers: Vec<usize>,
+    /// Cores of this process.
+    pub own: Vec<usize>,
 }
 
 impl Cores {
     /// Divides the cores that this process may use: the last for itself, the first half of the rest
     /// for the broker. `None` if there are too few.
-    pub(super) fn divide() -> Option<Self> {
+    pub fn divide() -> Option<Self> {
         let set = sched_getaffinity(None).ok()?;
         let all: Vec<usize> = (0..CpuSet::MAX_CPU)
             .filter(|core| set.is_set(*core))
@@ -39,7 +43,7 @@ impl Cores {
 
 /// Pins all threads of a process to `cores`; new threads inherit this. Returns `true` if it worked
 /// for all.
-pub(super) fn pin(pid: u32, cores: &[usize]) -> bool {
+pub fn pin(pid: u32, cores: &[usize]) -> bool {
     let mut set = CpuSet::new();
     cores.iter().for_each(|core| set.set(*core));
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {

@@ -8,11 +8,11 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use super::*;
-use crate::clients::{ClientProtocol, ClientsOptions};
-use crate::delivery::DeliverySummary;
-use crate::error::ErrorClass;
-use crate::worker::EventSender;
-use crate::worker::protocol::{LedgerEntry, Schedule, WorkerCommand, WorkerEvent};
+use weir_load::clients::{ClientProtocol, ClientsOptions, Scenario};
+use weir_load::delivery::DeliverySummary;
+use weir_load::error::ErrorClass;
+use weir_load::worker::EventSender;
+use weir_load::worker::protocol::{LedgerEntry, Schedule, WorkerCommand, WorkerEvent};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of records due to each client.
@@ -53,11 +53,12 @@ fn serve(mut stream: TcpStream) {
 }
 
 fn work(clients: usize) -> ClientsOptions {
+    let subscribe = Scenario::Two.corrected();
     ClientsOptions {
         kind: ClientProtocol::Floor,
         keys: vec!["Apple".to_owned(), "Fig".to_owned()],
         fields: vec!["key".to_owned(), "weir".to_owned()],
-        ..ClientsOptions::scenario_2(floor(), clients)
+        ..ClientsOptions::new(floor(), &subscribe, clients)
     }
 }
 

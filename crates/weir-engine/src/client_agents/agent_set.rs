@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use weir_stats::Histogram;
 
-use crate::delivery::DeliverySummary;
-use crate::worker::line;
-use crate::worker::protocol::{GAUGES, WorkerCommand, WorkerProgress};
+use weir_load::delivery::DeliverySummary;
+use weir_load::worker::line;
+use weir_load::worker::protocol::{GAUGES, WorkerCommand, WorkerProgress};
 
 #[derive(Debug)]
 pub(super) struct AgentHandle {

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::clients::{self, ClientsOptions};
-use crate::clock::Clock;
-use crate::error::{ErrorClass, LoadError};
-use crate::share::WorkerShare;
-use crate::worker::{CoordinatorChannel, line, read_message};
+use weir_load::clients::{self, ClientsOptions};
+use weir_load::clock::Clock;
+use weir_load::error::{ErrorClass, LoadError};
+use weir_load::share::WorkerShare;
+use weir_load::worker::{CoordinatorChannel, line, read_message};
 
 pub use coordinator::AgentCoordinator;
 pub use engine::{CoordinatorOptions, Engine};

@@ -12,13 +12,15 @@ use super::agent_set::{AgentHandle, AgentSet};
 use super::engine::{Children, CoordinatorOptions};
 use super::listener::{AgentListener, CoordinatorEvent, JoinedAgent, send_rejection};
 use super::{AgentError, CoordinatorMessage, Result, WRITE_TIMEOUT};
-use crate::clients::ClientsOptions;
-use crate::clock::Clock;
-use crate::delivery::DeliverySummary;
-use crate::published_report::PublishedReporter;
-use crate::share::WorkerShare;
-use crate::worker::protocol::{LatencyTag, Summary, WorkerCommand, WorkerEvent, WorkerProgress};
-use crate::worker::{CoordinatorChannel, line, read_message};
+use weir_load::clients::ClientsOptions;
+use weir_load::clock::Clock;
+use weir_load::delivery::DeliverySummary;
+use weir_load::published_report::PublishedReporter;
+use weir_load::share::WorkerShare;
+use weir_load::worker::protocol::{
+    LatencyTag, Summary, WorkerCommand, WorkerEvent, WorkerProgress,
+};
+use weir_load::worker::{CoordinatorChannel, line, read_message};
 
 /// Coordinator of one run.
 #[derive(Debug)]

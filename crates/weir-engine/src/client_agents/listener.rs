@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{AgentHello, CoordinatorMessage, TOKEN_VARIABLE};
-use crate::clock::Clock;
-use crate::worker::protocol::WorkerEvent;
-use crate::worker::{line, read_message};
+use weir_load::clock::Clock;
+use weir_load::worker::protocol::WorkerEvent;
+use weir_load::worker::{line, read_message};
 
 #[derive(Debug)]
 pub(super) struct AgentListener {
