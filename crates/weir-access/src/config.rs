@@ -39,11 +39,11 @@ pub struct RawAccess {
     pub session_rule: Vec<Spanned<RawSessionRule>>,
 }
 
-/// Error in the sections, with its place in the file if it is known.
+/// Error in the sections, with its position in the file if it is known.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind}")]
 pub struct AccessError {
-    /// Bytes of the section in the file.
+    /// Byte range of the section in the file.
     pub span: Option<Range<usize>>,
     kind: AccessErrorKind,
 }
@@ -63,8 +63,8 @@ enum AccessErrorKind {
 }
 
 impl AccessConfig {
-    /// Checks the sections and reads key files; relative paths start at `dir`. Returns `None`
-    /// without sections.
+    /// Checks the sections and reads key files; relative paths start at `dir`. Returns `None` if no
+    /// section is present.
     pub fn new(raw: RawAccess, dir: &Path) -> Result<Option<Self>, AccessError> {
         let RawAccess {
             auth,
@@ -75,14 +75,14 @@ impl AccessConfig {
             return Ok(None);
         }
         let span = auth.as_ref().map(Spanned::span);
-        let at = |kind| AccessError {
+        let in_auth = |kind| AccessError {
             span: span.clone(),
             kind,
         };
         let has_auth = auth.is_some();
         let raw_auth = auth.map(Spanned::into_inner).unwrap_or_default();
-        let mut auth = AuthConfig::new(&raw_auth).map_err(|error| at(error.into()))?;
-        // Without [auth] no client is rejected, as before.
+        let mut auth = AuthConfig::new(&raw_auth).map_err(|error| in_auth(error.into()))?;
+        // Without [auth], all clients are anonymous and none is rejected.
         auth.anonymous |= !has_auth;
         if !has_auth {
             auth.sources.clear();
@@ -91,11 +91,11 @@ impl AccessConfig {
             let name = || issuer.issuer.to_string();
             let roots = KeySource::roots(issuer, dir).map_err(|error| {
                 let issuer = name();
-                at(AccessErrorKind::Authorities { issuer, error })
+                in_auth(AccessErrorKind::Authorities { issuer, error })
             })?;
             KeySource::open(issuer, roots, dir).map_err(|error| {
                 let issuer = name();
-                at(AccessErrorKind::KeyFile { issuer, error })
+                in_auth(AccessErrorKind::KeyFile { issuer, error })
             })
         });
         Ok(Some(Self {
@@ -111,7 +111,7 @@ impl AccessConfig {
     }
 }
 
-/// Checks rules. The place of an error is that of the first rule with which it occurs.
+/// Parses rules together. An error gets the span of the first rule with which it occurs.
 fn rules<R, T>(
     raw: Vec<Spanned<R>>,
     parse: impl Fn(&[R]) -> Result<Vec<T>, RuleConfigError>,
@@ -120,9 +120,9 @@ fn rules<R, T>(
     let spans: Vec<_> = raw.iter().map(Spanned::span).collect();
     let raw: Vec<R> = raw.into_iter().map(Spanned::into_inner).collect();
     parse(&raw).map_err(|error| {
-        let place = (1..=raw.len()).find(|count| parse(&raw[..*count]).is_err());
+        let failing_count = (1..=raw.len()).find(|count| parse(&raw[..*count]).is_err());
         AccessError {
-            span: place.and_then(|count| spans.get(count - 1).cloned()),
+            span: failing_count.and_then(|count| spans.get(count - 1).cloned()),
             kind: kind(error),
         }
     })
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn no_sections_are_no_access_control() {
+    fn missing_sections_restrict_no_client() {
         let none = AccessConfig::new(RawAccess::default(), Path::new("."));
         assert!(none.expect("valid").is_none());
         let raw = toml::from_str("[[authorize]]\nname=\"r\"\nitems=[\"x\"]").expect("TOML");

@@ -1,4 +1,4 @@
-//! Sources of an issuer's keys: a watched file or a web server.
+//! Sources of the keys that verify an issuer's tokens: a watched file or a web server.
 
 use std::fmt;
 use std::io::Read;
@@ -15,6 +15,7 @@ use weir_security::{HttpError, Roots, StoreError, fetch_document};
 
 /// Timeout of one request, from name resolution to the last byte.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(4);
+/// Maximum size of a key file or of a response.
 const DOCUMENT_BYTES_MAX: u64 = 256 << 10;
 
 /// A key file that cannot be used.
@@ -54,7 +55,7 @@ pub struct KeyFile {
     path: PathBuf,
     algorithms: AlgorithmSet,
     watched: FileWatcher,
-    /// Keys of the first read, until they are taken.
+    /// Keys read by [`KeySource::open`], until the key store takes them.
     pub keys: Option<KeySet>,
 }
 
@@ -69,7 +70,7 @@ enum KeyFileKind {
 #[derive(Debug)]
 pub struct KeyServer {
     url: SafeUrl,
-    /// `true` if the URL is that of a discovery document.
+    /// `true` if the URL is that of an OpenID Connect discovery document.
     discovers: bool,
     issuer: Box<str>,
     algorithms: AlgorithmSet,
@@ -77,7 +78,8 @@ pub struct KeyServer {
 }
 
 impl KeySource {
-    /// Returns the certificate authorities that are trusted for the server of an issuer.
+    /// Returns the certificate authorities that are trusted for the server of an issuer. The path
+    /// of their file is relative to `dir`.
     pub fn roots(issuer: &IssuerConfig, dir: &Path) -> Result<Roots, StoreError> {
         match issuer.ca_file.as_deref() {
             None => Ok(Roots::System),
@@ -85,7 +87,8 @@ impl KeySource {
         }
     }
 
-    /// Reads the file with the keys of an issuer, if there is one.
+    /// Creates the source of an issuer's keys. Reads a file, whose path is relative to `dir`; does
+    /// not contact a server.
     pub fn open(issuer: &IssuerConfig, roots: Roots, dir: &Path) -> Result<Self, KeyFileError> {
         let (kind, file) = match &issuer.keys {
             KeyLocation::KeySetFile(file) => (KeyFileKind::KeySet, file),
@@ -115,7 +118,7 @@ impl KeySource {
 }
 
 impl KeyFile {
-    /// Reads the file if it has changed since it was read.
+    /// Reads the file again if it has changed. Returns `None` if it has not.
     pub fn read_if_changed(&self) -> Option<Result<KeySet, KeyFileError>> {
         let mut keys = None;
         self.watched.if_changed(|| keys = Some(self.read()));
@@ -129,7 +132,7 @@ impl KeyFile {
             KeyFileError::Read { path, error }
         })?;
         let bytes = bytes.ok_or_else(|| KeyFileError::Size { path: path() })?;
-        let key = |key: Result<VerificationKey, KeyError>| match key {
+        let single = |key: Result<VerificationKey, KeyError>| match key {
             Ok(key) => Ok(KeySet::of_one(key)),
             Err(error) => Err(KeyFileError::Key {
                 path: path(),
@@ -144,15 +147,16 @@ impl KeyFile {
                     error,
                 })
             }
-            KeyFileKind::Pem => key(VerificationKey::from_pem(&bytes, self.algorithms)),
+            KeyFileKind::Pem => single(VerificationKey::from_pem(&bytes, self.algorithms)),
             KeyFileKind::Secret => {
                 // Editors append a newline, which is not part of the secret.
-                key(VerificationKey::from_secret(bytes.trim_ascii_end()))
+                single(VerificationKey::from_secret(bytes.trim_ascii_end()))
             }
         }
     }
 }
 
+/// Returns the content of a file; `None` if it exceeds [`DOCUMENT_BYTES_MAX`].
 fn read_limited(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path)?;
@@ -203,7 +207,8 @@ mod tests {
         KeySource::open(&config.issuers[0], Roots::System, Path::new(".")).expect("a source")
     }
 
-    /// Fetches keys from a server that sends these responses. `ADDRESS` stands for its address.
+    /// Fetches keys from a server that sends these responses, in which `ADDRESS` is replaced by its
+    /// address. Returns the number of keys.
     fn fetch(discovers: bool, responses: &[(&str, &str)]) -> Result<usize, String> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -249,21 +254,21 @@ mod tests {
         assert_eq!(fetch(false, &[(ok, KEYS)]), Ok(1));
         let document =
             |issuer: &str, keys: &str| format!(r#"{{"issuer":"{issuer}","jwks_uri":"{keys}"}}"#);
-        let own = document("http://127.0.0.1:1", "http://ADDRESS/keys");
-        assert_eq!(fetch(true, &[(ok, &own), (ok, KEYS)]), Ok(1));
-        let other = document("http://127.0.0.1:2", "http://ADDRESS/keys");
+        let matching = document("http://127.0.0.1:1", "http://ADDRESS/keys");
+        assert_eq!(fetch(true, &[(ok, &matching), (ok, KEYS)]), Ok(1));
+        let other_issuer = document("http://127.0.0.1:2", "http://ADDRESS/keys");
         let insecure = document("http://127.0.0.1:1", "http://10.0.0.1/keys");
         let huge = " ".repeat(300 << 10);
         let redirect = "302 Found\r\nLocation: http://ADDRESS/other";
         for (discovers, head, body, reason) in [
-            (true, ok, &*other, "another issuer"),
+            (true, ok, &*other_issuer, "another issuer"),
             (true, ok, &*insecure, "HTTPS"),
             (false, redirect, KEYS, "status 302"),
             (false, "500 Broken", KEYS, "status 500"),
             (false, ok, &*huge, "limit"),
             (false, ok, "{\"keys\":[]}", "no usable key"),
         ] {
-            // The second response must not be requested.
+            // A client that requested the second response would get a key.
             let error = fetch(discovers, &[(head, body), (ok, KEYS)]).expect_err(reason);
             assert!(error.contains(reason), "{error}");
         }

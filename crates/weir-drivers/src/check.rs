@@ -1,4 +1,6 @@
 //! Checks of the responses of drivers: for plausibility, and against observations of the process.
+//!
+//! `docs/drivers.md` defines the marks `t0`, `s0`, `r1` and so on. They are times in nanoseconds.
 
 use std::time::Duration;
 
@@ -34,7 +36,7 @@ pub trait DriverRequest: Serialize {
     }
 }
 
-/// Defines commands without fields and checks.
+/// Defines commands that have no fields and whose responses are not checked.
 macro_rules! plain_requests {
     ($($(#[$doc:meta])* $name:ident = $op:literal -> $response:ty;)*) => {$(
         $(#[$doc])*
@@ -49,11 +51,11 @@ macro_rules! plain_requests {
 }
 
 plain_requests! {
-    /// Collects garbage.
+    /// Command to run the garbage collector.
     Gc = "gc" -> IgnoredAny;
-    /// Requests memory and threads.
+    /// Command to report memory use and the number of threads.
     GetStats = "stats" -> Stats;
-    /// Closes the clients and exits.
+    /// Command to close the clients and exit.
     Bye = "bye" -> IgnoredAny;
 }
 
@@ -66,7 +68,7 @@ pub struct CommandObservation<'a> {
     pub(super) cpu_us: Option<f64>,
     /// Number of cores, which bounds the CPU time.
     pub(super) cores: f64,
-    /// Reports of single seconds that the driver sent before the response.
+    /// One-second reports that the driver sent before the response.
     pub(super) seconds: &'a [SteadySecond],
 }
 
@@ -133,9 +135,9 @@ impl DriverRequest for ProduceCommand {
 
     fn check(&self, response: &Produced, seen: &CommandObservation<'_>) -> CheckResult {
         let marks = &response.marks;
-        ascending(&[("t0", marks.t0), ("t1", marks.t1)])?;
-        ascending(&[("t0", marks.t0), ("t2", marks.t2)])?;
-        all_reported(self.burst.count, &response.delivered)?;
+        check_ascending(&[("t0", marks.t0), ("t1", marks.t1)])?;
+        check_ascending(&[("t0", marks.t0), ("t2", marks.t2)])?;
+        check_all_reported(self.burst.count, &response.delivered)?;
         seen.check_times(marks.t0, marks.t1.max(marks.t2), response.cpu_us)?;
         if !self.per_record {
             return Ok(());
@@ -168,7 +170,7 @@ impl DriverRequest for Consume {
         };
         ensure!(marks.s4.is_some() == commit => "s4 is {s4}, but commit was {commit}");
         let last = marks.s4.unwrap_or(marks.s3);
-        ascending(&[
+        check_ascending(&[
             ("s0", marks.s0),
             ("s1", marks.s1),
             ("s2", marks.s2),
@@ -196,10 +198,10 @@ impl DriverRequest for RoundTrip {
     fn check(&self, response: &RoundTripped, seen: &CommandObservation<'_>) -> CheckResult {
         let (marks, got) = (&response.marks, response.got);
         for (name, mark) in [("t1", marks.t1), ("t2", marks.t2), ("r1", marks.r1)] {
-            ascending(&[("t0", marks.t0), (name, mark)])?;
+            check_ascending(&[("t0", marks.t0), (name, mark)])?;
         }
         let count = self.burst.count;
-        all_reported(count, &response.delivered)?;
+        check_all_reported(count, &response.delivered)?;
         let Delivered { acked, failed, .. } = response.delivered;
         ensure!(got == acked || (failed > 0 && got <= count)
             => "got is {got}, but acked is {acked}");
@@ -256,7 +258,7 @@ impl DriverRequest for Steady {
 }
 
 /// Checks that the distribution `name` is consistent and has `count` values.
-fn distribution(name: &str, found: &Distribution, count: u64) -> CheckResult {
+fn check_consistent(name: &str, found: &Distribution, count: u64) -> CheckResult {
     let Distribution {
         count: values,
         sum_us: sum,
@@ -288,6 +290,7 @@ fn distribution(name: &str, found: &Distribution, count: u64) -> CheckResult {
     Ok(())
 }
 
+/// Returns `true` if `value` has at most three significant digits.
 fn is_rounded(mut value: u64) -> bool {
     while value >= 1000 {
         if value % 10 != 0 {
@@ -311,6 +314,7 @@ impl CommandObservation<'_> {
         let Some(process) = self.cpu_us else {
             return Ok(());
         };
+        // Upper bound of the CPU time used before the first mark and after the last one.
         let outside = (self.wall_us() - micros(last - first)).max(0.0) * self.cores;
         ensure!(cpu_us >= process * (1.0 - CPU_SHARE) - outside - CPU_SLACK_US
             => "cpu_us is {cpu_us:.0}, but the system reports {process:.0} for the whole command");
@@ -319,7 +323,7 @@ impl CommandObservation<'_> {
 
     /// Checks a distribution of times of records within the command.
     fn check_distribution(&self, name: &str, found: &Distribution, count: u64) -> CheckResult {
-        distribution(name, found, count)?;
+        check_consistent(name, found, count)?;
         let (max, wall) = (found.max_us, self.wall_us());
         ensure!(max as f64 <= wall * (1.0 + WALL_SHARE) + WALL_SLACK_US
             => "{name} goes up to {max} us, but the whole command took {wall:.0}");
@@ -350,16 +354,18 @@ impl CommandObservation<'_> {
     }
 }
 
-fn all_reported(count: u64, delivered: &Delivered) -> CheckResult {
+/// Checks that every one of `count` records was acknowledged or failed.
+fn check_all_reported(count: u64, delivered: &Delivered) -> CheckResult {
     let Delivered { acked, failed, .. } = delivered;
     ensure!(acked.checked_add(*failed) == Some(count)
         => "acked {acked} and failed {failed} do not add up to {count}");
     Ok(())
 }
 
-fn ascending(marks: &[(&str, u64)]) -> CheckResult {
-    for two in marks.windows(2) {
-        let ((before, first), (after, second)) = (two[0], two[1]);
+/// Checks that no mark is before the previous one.
+fn check_ascending(marks: &[(&str, u64)]) -> CheckResult {
+    for pair in marks.windows(2) {
+        let ((before, first), (after, second)) = (pair[0], pair[1]);
         ensure!(first <= second => "mark {after} ({second}) is before {before} ({first})");
     }
     Ok(())
@@ -376,13 +382,15 @@ fn micros(ns: u64) -> f64 {
 }
 
 const KEY_BYTES: u64 = 8;
-/// Tolerance for reading a pipe on a busy machine and for the drift of two clocks.
+/// Absolute tolerance of wall-clock times, for reading a pipe on a busy machine.
 const WALL_SLACK_US: f64 = 5_000.0;
+/// Relative tolerance of wall-clock times, for the drift of two clocks.
 const WALL_SHARE: f64 = 0.01;
-/// The system counts user and system time in steps of 10 ms each.
+/// Absolute tolerance of CPU times: the system counts user and system time in steps of 10 ms each.
 const CPU_SLACK_US: f64 = 20_000.0;
+/// Relative tolerance of CPU times.
 const CPU_SHARE: f64 = 0.15;
-/// Rounding of two readings of one clock.
+/// Rounding error of two readings of one clock.
 const ROUNDING_US: f64 = 2.0;
 
 #[cfg(test)]

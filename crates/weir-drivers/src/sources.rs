@@ -1,15 +1,16 @@
-//! Sources of known drivers, from `drivers/` of this repository.
+//! Source files of the known drivers, from `drivers/` of this repository. A driver is a program
+//! around one Kafka client library.
 
 /// A file that a driver is built from.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SourceFile {
-    /// Path in the directory of the driver.
+    /// Path relative to the directory of the driver.
     pub(super) path: &'static str,
     pub(super) text: &'static str,
 }
 
-/// Lists files of one directory of `drivers/` and, after the semicolon, files of other directories
-/// that drivers share.
+/// Lists files of one directory of `drivers/`, and after the semicolon shared files of other
+/// directories.
 macro_rules! sources {
     ($dir:literal: $($path:literal)*; $($other:literal: $added:literal)*) => {
         &[
@@ -64,12 +65,12 @@ pub(super) const DOTNET_KNET: &[SourceFile] = sources!("dotnet":
     "knet/knet.csproj"
 ;);
 
-/// Returns a hash of the sources, for the name of their cache entry.
+/// Returns a hash of the sources, for the name of their build cache entry.
 pub(super) fn hash<'a>(sources: impl IntoIterator<Item = &'a SourceFile>) -> String {
     let fields = sources
         .into_iter()
         .flat_map(|source| [source.path, source.text]);
-    // Separator that no text contains, so that different lists give different bytes.
+    // UTF-8 never contains 0xff, so different lists give different bytes.
     let bytes = fields.flat_map(|field| field.bytes().chain([0xff]));
     let hash = bytes.fold(FNV_OFFSET, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME)
@@ -102,7 +103,7 @@ mod tests {
     }
 
     /// Extensions of the files that a driver is built from.
-    const BUILT: [&str; 11] = [
+    const SOURCE_EXTENSIONS: [&str; 11] = [
         "java", "xml", "go", "mod", "sum", "py", "txt", "js", "json", "cs", "csproj",
     ];
 
@@ -124,7 +125,7 @@ mod tests {
             for path in &found {
                 let mut listed = sources.iter().copied().flatten();
                 let listed = listed.any(|source| source.path == path);
-                assert!(listed, "{} lacks {path}", dir.display());
+                assert!(listed, "the list of {} lacks {path}", dir.display());
             }
             assert!(!found.is_empty(), "{}", dir.display());
         }
@@ -141,7 +142,7 @@ mod tests {
                 files(root, &path, found);
             } else if path
                 .extension()
-                .is_some_and(|ending| BUILT.iter().any(|built| ending == *built))
+                .is_some_and(|ending| SOURCE_EXTENSIONS.iter().any(|one| ending == *one))
             {
                 let path = path.strip_prefix(root).unwrap();
                 found.push(path.to_str().unwrap().to_owned());

@@ -273,7 +273,7 @@ fn agent_clock(
     let key = rand::random();
     let mut input = session.input();
     send_request(&mut input, &SessionRequest::Machine { key }).map_err(broken)?;
-    session.keep(input);
+    session.keep_input(input);
     let (sender, lines) = mpsc::sync_channel(1);
     thread::spawn(move || {
         let mut line = String::new();

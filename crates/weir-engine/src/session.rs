@@ -1,8 +1,10 @@
-//! Session of the engine on another machine: `weir agent --stdio`, started by the coordinator over
-//! ssh, or by an agent for the coordinator.
+//! Session on another machine, for a benchmark run that spans several machines. It is the process
+//! `weir agent --stdio`, started by the coordinator over ssh, or by an agent for the coordinator.
 //!
 //! The first line of the input is a [`SessionRequest`]. A machine session responds to clock
-//! exchanges. A role session runs one process of a role, forwards its lines and samples its usage.
+//! exchanges, by which the coordinator measures the offset of the machine's clock. A role session
+//! runs one process of a role (broker, gateway, clients, ...), forwards its output lines and
+//! samples its usage.
 //! Both end when their input ends, so they also end if the coordinator is killed.
 
 use std::fs;
@@ -37,13 +39,13 @@ pub enum SessionRequest {
     Role(RoleProcessRequest),
 }
 
-/// Process of a role.
+/// Request to run one process of a role.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RoleProcessRequest {
-    /// Arguments of this program.
+    /// Arguments of this program for the process.
     pub args: Vec<String>,
-    /// Files of the coordinator, with their content; arguments and other files name them by the
-    /// same path.
+    /// Paths on the coordinator and contents of the files to create; arguments and other files
+    /// refer to them by these paths.
     pub files: Vec<(PathBuf, String)>,
     /// Path of the file that a server writes when it is ready, as in the arguments; the session
     /// sends its content. `None` for a worker, which ends when its input ends.
@@ -53,13 +55,13 @@ pub struct RoleProcessRequest {
     pub clock_offset_ns: i64,
 }
 
-/// Line that a session adds to those of its process.
+/// Line that a session adds to the output lines of its process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "remote", rename_all = "snake_case")]
 pub enum SessionEvent {
     /// First line of a machine session.
     Hello {
-        /// Version of the program.
+        /// Version of the session's program.
         version: String,
         /// SHA-256 of the program in hexadecimal digits.
         sha256: String,
@@ -68,7 +70,7 @@ pub enum SessionEvent {
         /// UDP port for clock exchanges.
         clock_port: u16,
     },
-    /// Usage of the process, once per second.
+    /// CPU and memory usage of the process, once per second.
     Usage(RoleSample),
     /// Content of the ready file of a server.
     ReadyFile {
@@ -84,7 +86,7 @@ pub const EVENT_PREFIX: &[u8] = b"{\"remote\":";
 /// if the process succeeded.
 ///
 /// # Errors
-/// The error of a stream, a file or the process.
+/// An error of standard input or output, of a file or of the process.
 pub fn run() -> io::Result<bool> {
     let mut input = BufReader::new(io::stdin());
     let mut line = String::new();
@@ -97,7 +99,7 @@ pub fn run() -> io::Result<bool> {
 
 fn machine(mut input: impl BufRead, key: ClockKey) -> io::Result<bool> {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    // The wall clock, so that the coordinator detects a step of it.
+    // The wall clock, so that the coordinator detects if it is stepped.
     let echo = ClockEcho::start(any, key, wall_clock_unix_ns)?;
     let program = std::env::current_exe()?;
     send(&SessionEvent::Hello {
@@ -117,7 +119,7 @@ fn role(
     let files = RoleFiles::write(request)?;
     let mut command = Command::new(std::env::current_exe()?);
     let child = without_options(&mut command)
-        .args(files.replaced(&request.args))
+        .args(files.local_args(&request.args))
         .env(OFFSET_VARIABLE, request.clock_offset_ns.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -126,20 +128,20 @@ fn role(
     let input_ended = copy_input(input, process.0.stdin.take());
     let output = process.0.stdout.take().map(copy_lines);
     let mut sampler = Sampler::default();
-    // Fails only if the process has ended, which `watch` detects.
+    // Fails only if the process has ended, which `supervise` detects.
     let _ = sampler.watch(ROLE, process.0.id());
-    let status = watch(&mut process, &input_ended, &mut sampler, (request, &files))?;
+    let succeeded = supervise(&mut process, &input_ended, &mut sampler, (request, &files))?;
     if let Some(output) = output {
         // A panic of the thread has been printed.
         let _ = output.join();
     }
-    Ok(status)
+    Ok(succeeded)
 }
 
 /// Samples the process until it ends, and sends its ready file. After the end of the input, sends
 /// SIGTERM to a server, and kills a process that does not end within [`END_GRACE`]. Returns `true`
 /// if the process succeeded.
-fn watch(
+fn supervise(
     process: &mut OwnedProcess,
     input_ended: &Receiver<()>,
     sampler: &mut Sampler,
@@ -151,7 +153,7 @@ fn watch(
             .now_unix_ns()
             .saturating_add_signed(request.clock_offset_ns)
     };
-    let (mut kill_at, mut next) = (None, Instant::now());
+    let (mut kill_at, mut sample_at) = (None, Instant::now());
     let mut ready_file = files.ready.as_deref();
     loop {
         if let Some(status) = process.0.try_wait()? {
@@ -160,9 +162,9 @@ fn watch(
         if kill_at.is_some_and(|at| Instant::now() >= at) {
             process.0.kill()?;
         }
-        if Instant::now() >= next {
+        if Instant::now() >= sample_at {
             sampler.sample(now());
-            next += SAMPLE_INTERVAL;
+            sample_at += SAMPLE_INTERVAL;
             if let Some(sample) = sampler.latest(ROLE) {
                 // Fails only if the coordinator has ended; then the input has ended, too.
                 let _ = send(&SessionEvent::Usage(sample));
@@ -187,7 +189,8 @@ fn watch(
     }
 }
 
-/// Copies the input to the process, and closes the process's input at its end.
+/// Copies the session's input to the process, and closes the process's input when it ends. Returns
+/// a channel that reports the end.
 fn copy_input(
     mut input: impl Read + Send + 'static,
     child: Option<impl Write + Send + 'static>,
@@ -268,10 +271,10 @@ impl Drop for OwnedProcess {
     }
 }
 
-/// Files of a role in their own directory, which is removed on drop.
+/// Files of a role in a directory of their own, which is removed on drop.
 struct RoleFiles {
     dir: Option<PathBuf>,
-    /// Paths on the coordinator, and on this machine.
+    /// Path on the coordinator and path on this machine, by file.
     paths: Vec<(PathBuf, PathBuf)>,
     /// Path on this machine of the ready file of a server.
     ready: Option<PathBuf>,
@@ -291,46 +294,47 @@ impl RoleFiles {
         files.dir = Some(dir.clone());
         let sent = request.files.iter().map(|(path, _)| path);
         let paths = sent.enumerate().map(|(number, path)| {
-            let own = dir.join(number.to_string());
-            (path.clone(), own)
+            let local = dir.join(number.to_string());
+            (path.clone(), local)
         });
         files.paths.extend(paths);
-        for ((_, text), (_, own)) in request.files.iter().zip(&files.paths) {
+        for ((_, text), (_, local)) in request.files.iter().zip(&files.paths) {
             let mut options = fs::OpenOptions::new();
             let options = options.write(true).create_new(true).mode(0o600);
             options
-                .open(own)?
-                .write_all(files.renamed(text).as_bytes())?;
+                .open(local)?
+                .write_all(files.with_local_paths(text).as_bytes())?;
         }
         if let Some(path) = &request.ready_file {
-            let own = dir.join("ready.json");
-            files.paths.push((path.clone(), own.clone()));
-            files.ready = Some(own);
+            let local = dir.join("ready.json");
+            files.paths.push((path.clone(), local.clone()));
+            files.ready = Some(local);
         }
         Ok(files)
     }
 
-    /// Returns the text of a file with the paths of all files on this machine.
-    fn renamed(&self, text: &str) -> String {
+    /// Returns the text of a file, with each path on the coordinator replaced by the one on this
+    /// machine.
+    fn with_local_paths(&self, text: &str) -> String {
         let paths = self.paths.iter();
-        paths.fold(text.to_owned(), |text, (path, own)| {
-            text.replace(&*path.to_string_lossy(), &own.to_string_lossy())
+        paths.fold(text.to_owned(), |text, (path, local)| {
+            text.replace(&*path.to_string_lossy(), &local.to_string_lossy())
         })
     }
 
-    /// Returns the arguments with the paths on this machine.
-    fn replaced(&self, args: &[String]) -> Vec<PathBuf> {
+    /// Returns the arguments, with paths on the coordinator replaced by those on this machine.
+    fn local_args(&self, args: &[String]) -> Vec<PathBuf> {
         let replace = |arg: &String| {
             let mut paths = self.paths.iter();
             let found = paths.find(|(path, _)| path == Path::new(arg));
-            found.map_or_else(|| PathBuf::from(arg), |(_, own)| own.clone())
+            found.map_or_else(|| PathBuf::from(arg), |(_, local)| local.clone())
         };
         args.iter().map(replace).collect()
     }
 }
 
-/// Creates a directory for this user only: next to the program, or if that is not possible, among
-/// the temporary files.
+/// Creates a directory that only this user can access: next to the program, or if that fails, in
+/// the directory for temporary files.
 fn create_dir() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let parent = program.parent().unwrap_or_else(|| Path::new("/"));
@@ -342,18 +346,19 @@ fn create_dir() -> io::Result<PathBuf> {
 impl Drop for RoleFiles {
     fn drop(&mut self) {
         if let Some(dir) = &self.dir {
-            // After an error, the files remain readable for this user only.
+            // Files that cannot be removed remain accessible only for this user.
             let _ = fs::remove_dir_all(dir);
         }
     }
 }
 
+/// Name of the only process in the sampler.
 const ROLE: &str = "role";
 /// Maximum length of the first line: arguments and configuration files.
 const REQUEST_BYTES_MAX: u64 = 4 << 20;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Time between the end of a process's input and its kill.
+/// Time from the end of a process's input until it is killed.
 const END_GRACE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -361,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_and_arguments_name_the_paths_on_this_machine() {
+    fn files_and_arguments_refer_to_paths_on_this_machine() {
         let paths = ["/there/adapters.xml", "/there/schema.avsc"].map(PathBuf::from);
         let request = RoleProcessRequest {
             args: [
@@ -380,7 +385,7 @@ mod tests {
             clock_offset_ns: 0,
         };
         let files = RoleFiles::write(&request).unwrap();
-        let args = files.replaced(&request.args);
+        let args = files.local_args(&request.args);
         let schema = &files.paths[1].1;
         let text = fs::read_to_string(&args[1]).unwrap();
         assert_eq!(text, format!("schema={}", schema.display()));

@@ -29,13 +29,13 @@ pub(crate) struct ItemHistory {
 
 #[derive(Debug, Default)]
 pub(crate) struct UpdateHistory {
-    /// Updates, with the fields that were read.
+    /// Updates, with the fields that were extracted.
     updates: VecDeque<(Arc<FrozenValues>, Arc<FieldSet>)>,
     /// Maximum number of stored updates; 0: none.
-    pub(crate) most: usize,
+    pub(crate) updates_max: usize,
     /// Number that distinguishes the history from earlier and later ones of the same item.
     generation: u32,
-    /// `true` if other event loops may have received updates before the history began.
+    /// `true` if workers may have stored updates for other event loops before the history began.
     is_shared: bool,
     /// Number of ingest workers that have not responded yet.
     pending_workers: usize,
@@ -48,7 +48,7 @@ pub(crate) struct UpdateHistory {
 pub struct PastUpdate {
     /// Values of the update.
     pub values: Arc<FrozenValues>,
-    /// Fields that were read.
+    /// Fields that were extracted.
     pub fields: Arc<FieldSet>,
     /// Time of the record; -1 if unknown.
     pub record_ms: i64,
@@ -59,18 +59,18 @@ pub struct PastUpdate {
 pub struct HistoryBackfill {
     /// Item of the shard that sent the interest.
     pub item: ItemKey,
-    /// Generation of the interest to which this is the response.
+    /// Generation of the interest that the worker responds to.
     pub generation: u32,
     /// Updates, oldest first.
     pub updates: Vec<PastUpdate>,
 }
 
 impl UpdateHistory {
-    /// Stores up to `most` updates from now on. Returns `true` if none were stored before and
-    /// `workers` must send earlier ones.
-    pub(crate) fn begin(&mut self, most: usize, generation: u32, workers: usize) -> bool {
-        let is_new = self.most == 0 && most > 0;
-        self.most = self.most.max(most);
+    /// Stores up to `updates_max` updates from now on. Returns `true` if none were stored before
+    /// and `workers` must send earlier ones.
+    pub(crate) fn begin(&mut self, updates_max: usize, generation: u32, workers: usize) -> bool {
+        let is_new = self.updates_max == 0 && updates_max > 0;
+        self.updates_max = self.updates_max.max(updates_max);
         if is_new {
             (self.generation, self.pending_workers) = (generation, workers);
             self.is_shared = workers > 0;
@@ -81,11 +81,12 @@ impl UpdateHistory {
     pub(crate) fn interest(&self) -> Option<HistoryInterest> {
         self.is_shared.then_some(HistoryInterest {
             generation: self.generation,
-            most: self.most,
+            most: self.updates_max,
         })
     }
 
-    pub(crate) fn is_awaited(&self) -> bool {
+    /// Returns `true` if responses of workers are outstanding.
+    pub(crate) fn is_backfill_pending(&self) -> bool {
         self.pending_workers > 0
     }
 
@@ -111,9 +112,9 @@ impl UpdateHistory {
         }
         let mut backfill = std::mem::take(&mut self.backfill);
         backfill.sort_by_key(|update| update.record_ms);
-        backfill.drain(..backfill.len().saturating_sub(self.most));
+        backfill.drain(..backfill.len().saturating_sub(self.updates_max));
         for PastUpdate { values, fields, .. } in backfill.iter().rev() {
-            if self.updates.len() >= self.most {
+            if self.updates.len() >= self.updates_max {
                 break;
             }
             let update = (Arc::clone(values), Arc::clone(fields));
@@ -122,26 +123,26 @@ impl UpdateHistory {
         Some(backfill)
     }
 
-    pub(crate) fn push(&mut self, event: &Arc<FrozenValues>, extracted: &Arc<FieldSet>) {
-        if self.most > 0 {
-            if self.updates.len() >= self.most {
+    pub(crate) fn push(&mut self, values: &Arc<FrozenValues>, fields: &Arc<FieldSet>) {
+        if self.updates_max > 0 {
+            if self.updates.len() >= self.updates_max {
                 self.updates.pop_front();
             }
-            let update = (Arc::clone(event), Arc::clone(extracted));
+            let update = (Arc::clone(values), Arc::clone(fields));
             self.updates.push_back(update);
         }
     }
 
-    /// Forgets the updates; later ones are stored.
+    /// Removes the stored updates; later ones are still stored.
     pub(crate) fn clear(&mut self) {
         self.updates.clear();
     }
 
-    /// Returns the last updates with all fields of a schema, oldest first, up to `most`.
-    pub(crate) fn list(&self, schema: &FieldSchema, most: usize) -> Vec<Arc<FrozenValues>> {
+    /// Returns up to `limit` of the last updates with all fields of a schema, oldest first.
+    pub(crate) fn list(&self, schema: &FieldSchema, limit: usize) -> Vec<Arc<FrozenValues>> {
         let newest = self.updates.iter().rev();
-        let read = newest.filter(|(_, fields)| schema.field_set().is_subset(fields));
-        let values = read.take(most).map(|(values, _)| Arc::clone(values));
+        let complete = newest.filter(|(_, fields)| schema.field_set().is_subset(fields));
+        let values = complete.take(limit).map(|(values, _)| Arc::clone(values));
         let mut values: Vec<_> = values.collect();
         values.reverse();
         values

@@ -12,7 +12,7 @@ use super::delivery_mode::{DeliveryMode, PayloadSource};
 use super::row_table::RowChange;
 use super::work::visit;
 
-/// Bytes counted for an update in addition to its texts.
+/// Bytes counted for an update in addition to its field values.
 const ENTRY_BYTES: usize = 64;
 
 #[derive(Debug)]
@@ -26,10 +26,10 @@ pub(crate) enum QueuedUpdate {
         key: Arc<str>,
         command: RowCommand,
         values: Arc<FrozenValues>,
-        /// Bytes counted for it; 0 if the row table holds the values anyway.
+        /// Bytes counted for the change; 0 if the row table stores the values anyway.
         bytes: usize,
     },
-    /// This number of updates was lost here.
+    /// Number of updates that were lost at this position.
     Lost(u64),
     /// All rows were removed.
     Clear,
@@ -133,7 +133,7 @@ impl UpdateQueue {
     }
 
     /// Returns `true` if at most one entry is queued.
-    pub(crate) fn has_last_only(&self) -> bool {
+    pub(crate) fn has_one_at_most(&self) -> bool {
         self.entries.len() - self.removed <= 1
     }
 
@@ -142,7 +142,7 @@ impl UpdateQueue {
         self.backfill_max = updates_max;
     }
 
-    /// Inserts a snapshot update before the others, unless the allowance is used up.
+    /// Inserts a snapshot update before the others, up to the number of [`Self::reserve_backfill`].
     pub(crate) fn push_backfill(&mut self, values: &Arc<FrozenValues>) {
         if self.backfill_max > 0 {
             self.backfill_max -= 1;
@@ -164,7 +164,7 @@ impl UpdateQueue {
         }
     }
 
-    /// Appends the removal of all rows and drops the queued row changes. In other modes than
+    /// Appends the removal of all rows and drops the queued row changes. In modes other than
     /// COMMAND, the queued updates remain.
     pub(crate) fn push_clear(&mut self) {
         if self.delivery.payload_source() != PayloadSource::Row {
@@ -184,7 +184,7 @@ impl UpdateQueue {
         }
     }
 
-    /// Appends an update, in modes other than COMMAND. `bytes_max` is the limit of this queue.
+    /// Appends an update, in modes other than COMMAND. `bytes_max` limits the bytes of this queue.
     pub(crate) fn push(&mut self, values: &Arc<FrozenValues>, bytes_max: usize) -> OverflowCounts {
         let is_full = self.updates > 0 && self.bytes + cost(values) > bytes_max;
         match self.delivery {
@@ -227,7 +227,7 @@ impl UpdateQueue {
         }
     }
 
-    /// Appends a row change. `bytes_max` is the limit of this queue.
+    /// Appends a row change. `bytes_max` limits the bytes of this queue.
     pub(crate) fn push_row(&mut self, change: &RowChange, bytes_max: usize) -> OverflowCounts {
         if self.resync_pending {
             self.add_loss(1);
@@ -265,7 +265,7 @@ impl UpdateQueue {
         };
         match (*command, change.command) {
             (RowCommand::Add, RowCommand::Delete) => {
-                self.take(index);
+                self.mark_removed(index);
                 // Without this, removed entries would accumulate while nothing is sent.
                 self.trim();
                 Some(OverflowCounts::conflated(2))
@@ -287,7 +287,7 @@ impl UpdateQueue {
         }
     }
 
-    /// Drops all rows because too many are queued. The whole table will be sent again.
+    /// Drops all row changes because the queue is full. The whole table will be sent again.
     fn drop_rows(&mut self) -> OverflowCounts {
         let lost = self.updates as u64 + 1;
         self.end_pending = self.take_end();
@@ -315,7 +315,7 @@ impl UpdateQueue {
     }
 
     /// Marks an entry as removed.
-    pub(crate) fn take(&mut self, index: usize) {
+    pub(crate) fn mark_removed(&mut self, index: usize) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
         };
@@ -458,7 +458,7 @@ impl UpdateQueue {
 
     fn pop_update(&mut self) {
         if let Some(QueuedUpdate::Update(_)) = self.entries.back() {
-            self.take(self.entries.len() - 1);
+            self.mark_removed(self.entries.len() - 1);
             self.entries.pop_back();
             self.removed -= 1;
         }
@@ -468,7 +468,7 @@ impl UpdateQueue {
         loop {
             visit();
             match self.entries.get(self.oldest) {
-                Some(QueuedUpdate::Update(_)) => break self.take(self.oldest),
+                Some(QueuedUpdate::Update(_)) => break self.mark_removed(self.oldest),
                 Some(_) => self.oldest += 1,
                 // Unreachable: the number of updates is counted.
                 None => break self.updates = 0,

@@ -9,8 +9,8 @@ use weir_mapping::{
     COMMAND_FIELD, DynamicField, FieldSet, FrozenValues, KEY_FIELD, Mapping, split_fields,
 };
 
-/// Fields of a subscription: the field index of the connection per position, or `None` for a name
-/// that is not mapped and therefore stays null.
+/// Fields of a subscription: for each position, the index of the field in the mapping of the Kafka
+/// connection, or `None` for a name that is not mapped and therefore stays null.
 #[derive(Debug)]
 pub struct FieldSchema {
     /// Names as requested, separated by white space.
@@ -19,7 +19,7 @@ pub struct FieldSchema {
     field_set: FieldSet,
     /// Positions, from 1, of the fields `key` and `command` of a schema for mode COMMAND.
     pub command: Option<(u32, u32)>,
-    /// Dynamic fields of the schema, which keep their indexes while it is used.
+    /// Dynamic fields of the schema; owning them reserves their indexes.
     _dynamic: Vec<Arc<DynamicField>>,
 }
 
@@ -30,7 +30,7 @@ impl FieldSchema {
             let index = mapping.field_index(name);
             index.and_then(|index| u16::try_from(index).ok())
         };
-        // The caller has checked that there is room for the names.
+        // The caller has checked that the mapping has free indexes for the names.
         let dynamic = mapping.use_dynamic_fields(split_fields(schema));
         Self {
             text: schema.into(),
@@ -39,8 +39,8 @@ impl FieldSchema {
         }
     }
 
-    /// As [`Self::resolve`], for mode COMMAND. Rows are stored for later subscribers, which may
-    /// need any field, so all fields are extracted.
+    /// Resolves the names for mode COMMAND. Rows are stored for later subscribers, which may need
+    /// any field, so all fields are extracted.
     fn resolve_rows(schema: &str, mapping: &Mapping) -> Self {
         let position = |name: &str| {
             let found = split_fields(schema).position(|field| field == name);
@@ -108,11 +108,12 @@ impl FieldSchema {
 /// Schemas in use. Equal field lists share one object, so that they are compared by address.
 #[derive(Debug, Default)]
 pub struct SchemaCache {
-    known: HashMap<(u16, bool, Box<str>), Weak<FieldSchema>>,
+    schemas: HashMap<(u16, bool, Box<str>), Weak<FieldSchema>>,
     /// Estimated memory, including that of unused schemas that are not removed yet.
     pub bytes: usize,
-    /// Number of schemas after the last sweep; unused ones are removed again at twice that number.
+    /// Number of schemas after the last sweep; the next one happens at twice that number.
     swept_len: usize,
+    /// Time of the last periodic sweep.
     swept_ms: u64,
 }
 
@@ -122,21 +123,21 @@ const SWEEP_INTERVAL_MS: u64 = 1_000;
 impl SchemaCache {
     /// Returns the estimated memory of a schema with this field list.
     pub fn estimate(text: &str) -> usize {
-        // The text, and 4 bytes for each field; a field takes at least two characters.
+        // The text, and 4 bytes for each field; a name and its separator are at least two bytes.
         256 + 3 * text.len()
     }
 
     /// Removes unused schemas.
     pub fn sweep(&mut self) {
         let bytes = &mut self.bytes;
-        self.known.retain(|(_, _, text), schema| {
+        self.schemas.retain(|(_, _, text), schema| {
             let is_used = schema.strong_count() > 0;
             if !is_used {
                 *bytes -= Self::estimate(text);
             }
             is_used
         });
-        self.swept_len = self.known.len();
+        self.swept_len = self.schemas.len();
     }
 
     /// Removes unused schemas once per interval.
@@ -147,7 +148,7 @@ impl SchemaCache {
         }
     }
 
-    /// Returns the schema of a field list on a connection, for mode COMMAND if `rows`.
+    /// Returns the schema of a field list on a Kafka connection, for mode COMMAND if `rows`.
     pub fn get(
         &mut self,
         connection: u16,
@@ -156,10 +157,10 @@ impl SchemaCache {
         rows: bool,
     ) -> Arc<FieldSchema> {
         let key = (connection, rows, text.into());
-        if let Some(schema) = self.known.get(&key).and_then(Weak::upgrade) {
+        if let Some(schema) = self.schemas.get(&key).and_then(Weak::upgrade) {
             return schema;
         }
-        if self.known.len() >= (self.swept_len * 2).max(SWEEP_MIN) {
+        if self.schemas.len() >= (self.swept_len * 2).max(SWEEP_MIN) {
             self.sweep();
         }
         let schema = match rows {
@@ -167,7 +168,7 @@ impl SchemaCache {
             false => FieldSchema::resolve(text, mapping),
         };
         let schema = Arc::new(schema);
-        if self.known.insert(key, Arc::downgrade(&schema)).is_none() {
+        if self.schemas.insert(key, Arc::downgrade(&schema)).is_none() {
             self.bytes += Self::estimate(text);
         }
         schema

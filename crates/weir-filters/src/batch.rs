@@ -52,7 +52,8 @@ impl From<RecordsError> for BatchRejection {
     }
 }
 
-/// Applies `chain` to `batch`, which is one whole batch. A rejected batch may be partly edited.
+/// Applies `chain` to `batch`, which is one whole batch, and appends a rebuilt batch to `out`. A
+/// rejected batch may be partly edited.
 pub(crate) fn run(
     batch: &mut [u8],
     chain: &[&dyn Filter],
@@ -61,8 +62,8 @@ pub(crate) fn run(
     out: &mut Vec<u8>,
 ) -> Result<BatchOutcome, BatchRejection> {
     batch_buffers.decompressed_bytes = 0;
-    let none = || BatchRejection::Invalid("no batch".to_owned());
-    let view = Batches::new(batch).next().ok_or_else(none)??;
+    let no_batch = || BatchRejection::Invalid("no batch".to_owned());
+    let view = Batches::new(batch).next().ok_or_else(no_batch)??;
     view.verify_crc()?;
     if view.is_control() || view.record_count == 0 {
         return Ok(BatchOutcome::Untouched);
@@ -102,17 +103,17 @@ pub(crate) fn run(
         _ => batch_buffers.scratch.decompressed_mut(),
     };
     batch_buffers.decompressed_bytes = payload.len();
-    batch_buffers.rows.clear();
+    batch_buffers.length_changes.clear();
     batch_buffers.replacements.bytes.clear();
     let mut filter = BatchFilter {
         chain,
         replacements: &mut batch_buffers.replacements,
-        rows: &mut batch_buffers.rows,
+        length_changes: &mut batch_buffers.length_changes,
         bytes_max: batch_buffers.limits.batch_bytes,
         meter: &mut batch_buffers.meter,
     };
     let edited = filter.edit_records(payload, count)?;
-    let plain: &[u8] = match (batch_buffers.rows.is_empty(), edited, codec) {
+    let uncompressed: &[u8] = match (batch_buffers.length_changes.is_empty(), edited, codec) {
         (true, false, _) => return Ok(BatchOutcome::Untouched),
         (true, true, Codec::None) => {
             set_crc(batch);
@@ -121,22 +122,22 @@ pub(crate) fn run(
         }
         (true, true, _) => payload,
         (false, ..) => {
-            batch_buffers.plain.clear();
+            batch_buffers.uncompressed.clear();
             rebuild(
                 payload,
                 batch_buffers.limits.batch_bytes,
                 &batch_buffers.replacements,
-                &batch_buffers.rows,
-                &mut batch_buffers.plain,
+                &batch_buffers.length_changes,
+                &mut batch_buffers.uncompressed,
             )?;
-            &batch_buffers.plain
+            &batch_buffers.uncompressed
         }
     };
     let start = out.len();
     out.extend_from_slice(header);
     batch_buffers
         .compressor
-        .compress(codec, framing, plain, out)?;
+        .compress(codec, framing, uncompressed, out)?;
     set_length_and_crc(&mut out[start..]);
     counts.batches_rebuilt += 1;
     Ok(BatchOutcome::Rebuilt)
@@ -145,15 +146,15 @@ pub(crate) fn run(
 struct BatchFilter<'a> {
     chain: &'a [&'a dyn Filter],
     replacements: &'a mut ReplacementBuffer,
-    /// Changes by the index of their record.
-    rows: &'a mut Vec<(usize, Changes)>,
+    /// Records with changed lengths, by their index in the batch.
+    length_changes: &'a mut Vec<(usize, Changes)>,
     bytes_max: usize,
     meter: &'a mut WorkMeter,
 }
 
 impl BatchFilter<'_> {
     /// Applies the chain to all records. Returns `true` if one was edited in place; other changes
-    /// are added to `rows`.
+    /// are added to `length_changes`.
     fn edit_records(&mut self, payload: &mut [u8], count: usize) -> Result<bool, BatchRejection> {
         let (mut at, mut edited) = (0, false);
         let mut rejected = Vec::new();
@@ -171,7 +172,7 @@ impl BatchFilter<'_> {
             let changes = record.finish();
             edited |= changes.edited;
             if changes.value.is_some() || changes.headers.is_some() {
-                self.rows.push((index, changes));
+                self.length_changes.push((index, changes));
             }
             if let Err(RecordRejection(reason)) = passed {
                 if rejected.len() < REJECTED_LISTED_MAX {
@@ -194,38 +195,38 @@ impl BatchFilter<'_> {
     }
 }
 
-/// Writes all records with their new values and headers.
+/// Appends all records to `uncompressed`, with their new values and headers.
 fn rebuild(
     payload: &[u8],
     bytes_max: usize,
     replacements: &ReplacementBuffer,
-    rows: &[(usize, Changes)],
-    plain: &mut Vec<u8>,
+    length_changes: &[(usize, Changes)],
+    uncompressed: &mut Vec<u8>,
 ) -> Result<(), BatchRejection> {
     let (mut at, mut index) = (0, 0);
-    let mut rows = rows.iter().peekable();
+    let mut length_changes = length_changes.iter().peekable();
     while at < payload.len() {
         let layout = RecordLayout::read(payload, at)?;
         let start = std::mem::replace(&mut at, layout.end());
-        match rows.next_if(|(row, _)| *row == index) {
-            None => plain.extend_from_slice(&payload[start..at]),
+        match length_changes.next_if(|(changed, _)| *changed == index) {
+            None => uncompressed.extend_from_slice(&payload[start..at]),
             Some((_, changes)) => {
-                let part = |range: &Option<std::ops::Range<usize>>| {
+                let replacement = |range: &Option<std::ops::Range<usize>>| {
                     range.clone().map(|range| &replacements.bytes[range])
                 };
                 let old_value = layout.value.clone().map(|range| &payload[range]);
                 let old_headers = &payload[layout.headers.clone()];
                 put_record(
-                    plain,
+                    uncompressed,
                     payload,
                     &layout,
-                    part(&changes.value).or(old_value),
-                    part(&changes.headers).unwrap_or(old_headers),
+                    replacement(&changes.value).or(old_value),
+                    replacement(&changes.headers).unwrap_or(old_headers),
                 );
             }
         }
         index += 1;
-        check_size(plain.len(), bytes_max)?;
+        check_size(uncompressed.len(), bytes_max)?;
     }
     Ok(())
 }
@@ -246,7 +247,7 @@ pub(crate) fn too_many(records_max: usize) -> BatchRejection {
 }
 
 pub(crate) const TOO_SLOW: &str = "filtering takes too long: send smaller batches";
-/// Work units of a record in addition to one per byte.
+/// Cost of a record in the units of [`WorkMeter`], in addition to one unit per byte.
 const RECORD_UNITS: u64 = 64;
 /// Number of records after which the CPU time is checked.
 const RECORDS_PER_CLOCK_READ: usize = 64;

@@ -56,8 +56,8 @@ impl FilterBuffers {
                 scratch: DecompressBuffer::new(limits.batch_bytes),
                 compressor: BatchCompressor::default(),
                 replacements: ReplacementBuffer::default(),
-                rows: Vec::new(),
-                plain: Vec::new(),
+                length_changes: Vec::new(),
+                uncompressed: Vec::new(),
                 limits,
                 meter: WorkMeter::unlimited(),
                 decompressed_bytes: 0,
@@ -211,9 +211,9 @@ pub(crate) struct BatchBuffers {
     pub(crate) compressor: BatchCompressor,
     pub(crate) replacements: ReplacementBuffer,
     /// Records with changed lengths, by their index in the batch.
-    pub(crate) rows: Vec<(usize, Changes)>,
+    pub(crate) length_changes: Vec<(usize, Changes)>,
     /// The decompressed records of the batch with these changes.
-    pub(crate) plain: Vec<u8>,
+    pub(crate) uncompressed: Vec<u8>,
     pub(crate) limits: FilterLimits,
     pub(crate) meter: WorkMeter,
     /// Size of the last batch's records when decompressed.
@@ -223,20 +223,20 @@ pub(crate) struct BatchBuffers {
 impl BatchBuffers {
     #[cfg(test)]
     pub(crate) fn held_bytes(&mut self) -> usize {
-        let rows = self.rows.capacity() * size_of::<(usize, Changes)>();
+        let changes = self.length_changes.capacity() * size_of::<(usize, Changes)>();
         let replacements = self.replacements.bytes.capacity() + self.replacements.fresh.capacity();
-        self.scratch.allocated_bytes() + self.plain.capacity() + replacements + rows
+        self.scratch.allocated_bytes() + self.uncompressed.capacity() + replacements + changes
     }
 
     fn tidy(&mut self) {
         self.scratch.shrink(RETAINED_BYTES);
         let ReplacementBuffer { bytes, fresh, .. } = &mut self.replacements;
-        for buffer in [&mut self.plain, bytes, fresh] {
+        for buffer in [&mut self.uncompressed, bytes, fresh] {
             buffer.clear();
             buffer.shrink_to(RETAINED_BYTES);
         }
-        self.rows.clear();
-        self.rows.shrink_to(RETAINED_ROWS);
+        self.length_changes.clear();
+        self.length_changes.shrink_to(RETAINED_ROWS);
     }
 }
 

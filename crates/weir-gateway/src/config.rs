@@ -402,7 +402,7 @@ impl GatewayConfig {
         let remarks = messages.remarks();
         notes.extend(remarks.map(|text| note(Severity::Warning, file, None, text)));
         let own_diffs = std::mem::take(&mut raw.diffs);
-        let diffs = own_diffs.over(&diffs, &names);
+        let diffs = own_diffs.applied_to(&diffs, &names);
         let diffs = diffs.map_err(|error| error.in_file(file.display()))?;
         let at = |error: InvalidConfig| match toml {
             Some(file) => error.in_file(file.display()),

@@ -1,4 +1,4 @@
-//! `[diffs]` of `gateway.toml`: diff formats of all Kafka connections and of single ones. The
+//! `[diffs]` of `gateway.toml`: diff formats for all Kafka connections and for individual ones. The
 //! defaults can come from `lightstreamer_conf.xml`.
 
 use std::collections::BTreeMap;
@@ -112,11 +112,11 @@ impl From<RawDiffFormat> for DiffFormat {
 }
 
 impl RawDiffs {
-    /// Returns `base` overridden by the file, for all connections and for single ones.
+    /// Returns `base` with the changes of the file, for all connections and for individual ones.
     ///
     /// # Errors
     /// Returns an error for a connection that does not exist.
-    pub(crate) fn over(
+    pub(crate) fn applied_to(
         self,
         base: &DiffOptions,
         connections: &[&str],
@@ -128,18 +128,18 @@ impl RawDiffs {
             value_bytes_max: self.value_bytes_max,
             portable: self.portable,
         }
-        .over(base);
-        let mut own = BTreeMap::new();
+        .applied_to(base);
+        let mut individual = BTreeMap::new();
         for (name, options) in self.connection {
             if !connections.contains(&name.as_str()) {
                 let known = connections.join(", ");
                 return Err(InvalidConfig::NoDiffConnection { name, known });
             }
-            own.insert(name, options.over(&general));
+            individual.insert(name, options.applied_to(&general));
         }
         Ok(DiffConfig {
             general,
-            connections: own,
+            connections: individual,
             budget_bytes_per_second: self
                 .budget_bytes_per_second
                 .unwrap_or(BUDGET_BYTES_PER_SECOND),
@@ -148,7 +148,7 @@ impl RawDiffs {
 }
 
 impl RawConnectionDiffs {
-    fn over(self, base: &DiffOptions) -> DiffOptions {
+    fn applied_to(self, base: &DiffOptions) -> DiffOptions {
         let order =
             |formats: Vec<RawDiffFormat>| DiffOrder::of(formats.into_iter().map(DiffFormat::from));
         DiffOptions {
@@ -181,7 +181,10 @@ mod tests {
             value_bytes_max: 10,
             ..DiffOptions::default()
         };
-        let diffs = raw.clone().over(&base, &["A", "B"]).expect("A exists");
+        let diffs = raw
+            .clone()
+            .applied_to(&base, &["A", "B"])
+            .expect("A exists");
         let formats = |name| diffs.of(name).order.formats().collect::<Vec<_>>();
         assert_eq!(formats("B"), [DiffFormat::JsonPatch]);
         assert_eq!(formats("A"), [DiffFormat::TlcpDiff, DiffFormat::JsonPatch]);
@@ -189,7 +192,7 @@ mod tests {
         assert!(own.portable && !diffs.of("B").portable);
         assert_eq!((own.json_patch_min_bytes, own.value_bytes_max), (500, 10));
         let error = raw
-            .over(&base, &["B"])
+            .applied_to(&base, &["B"])
             .expect_err("connection A is missing");
         assert_eq!(
             error.to_string(),

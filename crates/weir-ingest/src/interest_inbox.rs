@@ -1,8 +1,9 @@
-//! Interests sent by the shards to one ingest worker.
+//! Interests that the shards send to one ingest worker. An interest states that a shard (one event
+//! loop of the gateway) needs the updates of an item, or no longer needs them.
 //!
-//! Sending never waits for the worker and never fails. The latest interest in an item replaces an
-//! earlier one, so the size of the inbox is bounded by the number of items that shards need or the
-//! worker still has.
+//! Sending never waits for the worker and never fails. A shard's latest interest in an item
+//! replaces its earlier one, so the size of the inbox is bounded by the number of items that shards
+//! need or that the worker still serves.
 
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ use weir_net::lock;
 /// if the inbox is not empty.
 #[derive(Debug, Default)]
 pub struct InterestInbox {
+    /// `true` if there may be interests.
     filled: AtomicBool,
     inner: Mutex<InboxState>,
 }
@@ -24,35 +26,35 @@ pub struct InterestInbox {
 #[derive(Debug, Default)]
 struct InboxState {
     closed: bool,
-    interests: HashMap<(Arc<str>, u16), QueuedInterests>,
+    /// Interests by name of the item and number of the shard.
+    interests: HashMap<(Arc<str>, u16), QueuedInterest>,
 }
 
 #[derive(Debug)]
-struct QueuedInterests {
+struct QueuedInterest {
     interest: Interest,
     /// `true` if the reader has not received any interest of this shard in the item. Then a
-    /// withdrawal only removes this one.
+    /// withdrawal removes this entry, and the reader receives neither.
     is_unread: bool,
 }
 
 impl InterestInbox {
-    /// Adds an interest. `first`: the shard had no interest in the item before.
-    pub fn put(&self, interest: Interest, first: bool) {
+    /// Adds an interest. `is_first`: the shard had no interest in the item before.
+    pub fn put(&self, interest: Interest, is_first: bool) {
         let mut inner = lock(&self.inner);
         if inner.closed {
             return;
         }
-        let withdrawn = interest.subscribed().is_none();
+        let is_withdrawal = interest.subscribed().is_none();
         let key = (Arc::clone(&interest.name), interest.shard);
         match inner.interests.entry(key) {
             Entry::Vacant(entry) => {
-                let is_unread = first;
-                entry.insert(QueuedInterests {
+                entry.insert(QueuedInterest {
                     interest,
-                    is_unread,
+                    is_unread: is_first,
                 });
             }
-            Entry::Occupied(entry) if withdrawn && entry.get().is_unread => {
+            Entry::Occupied(entry) if is_withdrawal && entry.get().is_unread => {
                 entry.remove();
             }
             Entry::Occupied(mut entry) => entry.get_mut().interest = interest,
@@ -60,8 +62,9 @@ impl InterestInbox {
         self.filled.store(true, Ordering::Release);
     }
 
-    /// Calls `reader` for all pending interests. Must be called before mapping records that were
-    /// written after an interest was added. Shards can add interests while `reader` runs.
+    /// Removes all queued interests and calls `reader` for each. The worker must call this before
+    /// it maps records that were written after an interest was added. Shards can add interests
+    /// while `reader` runs.
     pub fn take(&self, mut reader: impl FnMut(Interest)) {
         if !self.filled.load(Ordering::Acquire) {
             return;
@@ -71,8 +74,8 @@ impl InterestInbox {
             self.filled.store(false, Ordering::Relaxed);
             std::mem::take(&mut inner.interests)
         };
-        for (_, waiting) in interests {
-            reader(waiting.interest);
+        for (_, queued) in interests {
+            reader(queued.interest);
         }
     }
 
@@ -114,9 +117,9 @@ mod tests {
         }
     }
 
-    fn taken(interests: &InterestInbox) -> Vec<String> {
+    fn taken(inbox: &InterestInbox) -> Vec<String> {
         let mut taken = Vec::new();
-        interests.take(|interest| {
+        inbox.take(|interest| {
             let name = &interest.name;
             taken.push(match interest.subscribed() {
                 Some(wanted) => format!("{name} {}", wanted.item.slot),
@@ -129,45 +132,37 @@ mod tests {
 
     #[test]
     fn latest_interest_in_item_is_read_once() {
-        let interests = InterestInbox::default();
-        assert!(taken(&interests).is_empty());
-        interests.put(subscribe("a", 1), true);
-        interests.put(subscribe("a", 2), false);
-        interests.put(subscribe("b", 3), true);
-        assert_eq!(taken(&interests), ["a 2", "b 3"]);
-        assert!(taken(&interests).is_empty());
-        interests.put(unsubscribe("a"), false);
-        interests.put(subscribe("a", 7), true);
-        interests.put(unsubscribe("a"), false);
-        assert_eq!(taken(&interests), ["no a"], "the reader has a already");
+        let inbox = InterestInbox::default();
+        assert!(taken(&inbox).is_empty());
+        inbox.put(subscribe("a", 1), true);
+        inbox.put(subscribe("a", 2), false);
+        inbox.put(subscribe("b", 3), true);
+        assert_eq!(taken(&inbox), ["a 2", "b 3"]);
+        assert!(taken(&inbox).is_empty());
+        inbox.put(unsubscribe("a"), false);
+        inbox.put(subscribe("a", 7), true);
+        inbox.put(unsubscribe("a"), false);
+        assert_eq!(taken(&inbox), ["no a"], "the reader has received a before");
     }
 
     #[test]
     fn cancelled_interest_is_removed() {
-        let interests = InterestInbox::default();
+        let inbox = InterestInbox::default();
         for number in 0..1000 {
             let name = format!("item{number}");
-            interests.put(subscribe(&name, number), true);
-            interests.put(unsubscribe(&name), false);
+            inbox.put(subscribe(&name, number), true);
+            inbox.put(unsubscribe(&name), false);
         }
-        assert!(taken(&interests).is_empty());
-        assert_eq!(
-            interests
-                .inner
-                .lock()
-                .expect("not poisoned")
-                .interests
-                .len(),
-            0
-        );
+        assert!(taken(&inbox).is_empty());
+        assert_eq!(inbox.inner.lock().expect("not poisoned").interests.len(), 0);
     }
 
     #[test]
     fn closed_inbox_drops_interests() {
-        let interests = InterestInbox::default();
-        interests.put(subscribe("a", 1), true);
-        interests.close();
-        interests.put(subscribe("b", 1), true);
-        assert!(taken(&interests).is_empty());
+        let inbox = InterestInbox::default();
+        inbox.put(subscribe("a", 1), true);
+        inbox.close();
+        inbox.put(subscribe("b", 1), true);
+        assert!(taken(&inbox).is_empty());
     }
 }

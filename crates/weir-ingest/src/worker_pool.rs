@@ -1,5 +1,5 @@
-//! Maps records on the polling thread or on a pool of workers with bounded queues, in the order
-//! that the strategy guarantees.
+//! Maps records to item updates, on the polling thread or on a pool of workers with bounded queues,
+//! in the order that the connection's [`OrderStrategy`] guarantees.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -15,45 +15,51 @@ use weir_mapping::OrderStrategy;
 use crate::item_event::ItemEvent;
 use crate::worker::Mapper;
 
-/// Maximum number of batches queued for one worker; then polling waits.
-const QUEUE_BATCHES: usize = 8;
-/// Interval at which an idle worker applies interests.
-const IDLE: Duration = Duration::from_millis(100);
+/// Maximum number of batch slices queued for one worker; then polling waits.
+const SLICES_QUEUED_MAX: usize = 8;
+/// Interval at which an idle worker applies the interests that shards have sent.
+const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// One worker's share of a batch. The token exists until all shares of the batch are mapped.
+/// Records of a batch for one worker. The token exists until all slices of the batch are mapped.
 struct BatchSlice<'a> {
     records: Vec<LentRecord<'a>>,
     _token: Arc<()>,
 }
 
+/// Mapping of records: on the calling thread, or on a pool of workers.
 pub(crate) enum Mappers<'s, 'a, E> {
     Inline(&'s mut Mapper<E>),
     Pool(WorkerPool<'a>),
 }
 
+/// Queues of the workers.
 pub(crate) struct WorkerPool<'a> {
     queues: Vec<Sender<BatchSlice<'a>>>,
-    shares: Vec<Vec<LentRecord<'a>>>,
+    /// Records of the next slice of each worker.
+    slices: Vec<Vec<LentRecord<'a>>>,
     order: OrderStrategy,
     /// Next worker of [`OrderStrategy::Unordered`].
     next_worker: usize,
+    /// Tokens of the batches that may not be mapped completely.
     tokens: Vec<Arc<()>>,
 }
 
+/// Tokens of batches that were queued for the workers.
 pub(crate) struct InFlightBatches(Vec<Arc<()>>);
 
 impl InFlightBatches {
-    /// Returns `true` if all their updates have been posted.
+    /// Returns `true` if all updates of the batches have been sent to the shards.
     pub(crate) fn is_done(&self) -> bool {
         // Besides the workers, this list and the pool hold a reference.
         let done = self.0.iter().all(|token| Arc::strong_count(token) <= 2);
+        // Pairs with the release of each token by its worker.
         fence(Ordering::Acquire);
         done
     }
 }
 
 impl<'s, 'a, E: From<ItemEvent> + Send> Mappers<'s, 'a, E> {
-    /// Starts one worker per mapper, or none if the caller maps all records.
+    /// Starts one worker per mapper, or none for a single mapper, which the caller runs.
     pub(crate) fn start(
         scope: &'s Scope<'s, '_>,
         mappers: &'s mut [Mapper<E>],
@@ -67,7 +73,7 @@ impl<'s, 'a, E: From<ItemEvent> + Send> Mappers<'s, 'a, E> {
         }
         let mut queues = Vec::new();
         for (index, mapper) in mappers.iter_mut().enumerate() {
-            let (sender, receiver) = crossbeam_channel::bounded(QUEUE_BATCHES);
+            let (sender, receiver) = crossbeam_channel::bounded(SLICES_QUEUED_MAX);
             std::thread::Builder::new()
                 .name(format!("map-{index}"))
                 .spawn_scoped(scope, move || work(mapper, &receiver))
@@ -77,7 +83,7 @@ impl<'s, 'a, E: From<ItemEvent> + Send> Mappers<'s, 'a, E> {
             queues.push(sender);
         }
         Ok(Self::Pool(WorkerPool {
-            shares: queues.iter().map(|_| Vec::new()).collect(),
+            slices: queues.iter().map(|_| Vec::new()).collect(),
             queues,
             order,
             next_worker: 0,
@@ -94,10 +100,11 @@ impl<'s, 'a, E: From<ItemEvent> + Send> Mappers<'s, 'a, E> {
                     mapper.on_record(&record);
                 }
             }
-            Self::Pool(pool) => pool.share(batch),
+            Self::Pool(pool) => pool.distribute(batch),
         }
     }
 
+    /// Returns the batches that may not be mapped completely.
     pub(crate) fn pending(&self) -> InFlightBatches {
         match self {
             Self::Inline(_) => InFlightBatches(Vec::new()),
@@ -107,31 +114,33 @@ impl<'s, 'a, E: From<ItemEvent> + Send> Mappers<'s, 'a, E> {
 }
 
 impl<'a> WorkerPool<'a> {
-    fn share(&mut self, batch: &mut Vec<LentRecord<'a>>) {
+    /// Queues the records of a batch for their workers.
+    fn distribute(&mut self, batch: &mut Vec<LentRecord<'a>>) {
         self.tokens.retain(|token| Arc::strong_count(token) > 1);
         if batch.is_empty() {
             return;
         }
         for record in batch.drain(..) {
             let worker = self.worker(&record);
-            self.shares[worker].push(record);
+            self.slices[worker].push(record);
         }
         let token = Arc::new(());
-        for (share, queue) in self.shares.iter_mut().zip(&self.queues) {
-            if share.is_empty() {
+        for (records, queue) in self.slices.iter_mut().zip(&self.queues) {
+            if records.is_empty() {
                 continue;
             }
-            let room = Vec::with_capacity(share.len());
-            let share = BatchSlice {
-                records: std::mem::replace(share, room),
+            let next = Vec::with_capacity(records.len());
+            let slice = BatchSlice {
+                records: std::mem::replace(records, next),
                 _token: Arc::clone(&token),
             };
             // A worker does not end before its queue is closed.
-            let _ = queue.send(share);
+            let _ = queue.send(slice);
         }
         self.tokens.push(token);
     }
 
+    /// Returns the index of the worker that must map a record.
     fn worker(&mut self, record: &LentRecord<'a>) -> usize {
         let workers = self.queues.len();
         let hash = match self.order {
@@ -152,14 +161,14 @@ impl<'a> WorkerPool<'a> {
     }
 }
 
-/// Runs a worker's thread. Interests are applied after a share was received and before it is
-/// mapped, because its records were polled before it was sent.
+/// Runs a worker's thread. It applies interests after it has received a slice and before it maps
+/// the records, so that all interests apply that were sent before the records were polled.
 fn work<E: From<ItemEvent>>(mapper: &mut Mapper<E>, queue: &Receiver<BatchSlice<'_>>) {
     loop {
-        match queue.recv_timeout(IDLE) {
-            Ok(share) => {
+        match queue.recv_timeout(IDLE_INTERVAL) {
+            Ok(slice) => {
                 mapper.apply_interests();
-                for record in &share.records {
+                for record in &slice.records {
                     mapper.on_record(record);
                 }
             }

@@ -17,7 +17,7 @@ pub struct SecondListener {
     pub advertised_port: u16,
 }
 
-/// Name of a listener in the broker's configuration.
+/// Name of a listener in the broker's configuration, by the peers that connect to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListenerName {
     /// Clients of a lab without security, and other brokers.
@@ -28,11 +28,11 @@ pub(crate) enum ListenerName {
     Second,
     /// Other brokers and the readiness check of a secured lab.
     Internal,
-    /// Tests: expired certificate.
+    /// Tests of an expired server certificate.
     Expired,
-    /// Tests: certificate for another host.
+    /// Tests of a server certificate for another host.
     OtherHost,
-    /// Tests: SASL without TLS.
+    /// Tests of SASL without TLS.
     Unencrypted,
     /// Controllers.
     Controller,
@@ -52,8 +52,8 @@ impl ListenerName {
         }
     }
 
-    /// Returns `true` if the listener has the security of the lab.
-    pub(crate) fn is_for_clients(self) -> bool {
+    /// Returns `true` if the listener uses TLS or SASL in a secured lab.
+    pub(crate) fn is_secured(self) -> bool {
         !matches!(self, Self::Plaintext | Self::Internal | Self::Controller)
     }
 }
@@ -65,6 +65,7 @@ pub(crate) struct Listener {
     host: Ipv4Addr,
     port: u16,
     advertised_port: u16,
+    /// Security protocol in Kafka's configuration, such as `SASL_SSL`.
     protocol: &'static str,
 }
 
@@ -74,7 +75,7 @@ impl Listener {
     }
 }
 
-/// Returns the listeners of a node; that of the controller is the last one.
+/// Returns the listeners of a node. The last one is the controller's.
 ///
 /// Brokers of a secured lab connect to each other on the loopback interface only.
 pub(crate) fn listeners(
@@ -88,7 +89,7 @@ pub(crate) fn listeners(
         (true, false) => "SSL",
         (false, _) => "PLAINTEXT",
     };
-    let at = |name, host, port, protocol| Listener {
+    let listener = |name, host, port, protocol| Listener {
         name,
         host,
         port,
@@ -99,16 +100,16 @@ pub(crate) fn listeners(
         Some(_) => ListenerName::Client,
         None => ListenerName::Plaintext,
     };
-    let mut all = vec![at(first, host, node.port, protocol)];
+    let mut all = vec![listener(first, host, node.port, protocol)];
     if let Some(second) = second {
         all.push(Listener {
             advertised_port: second.advertised_port,
-            ..at(ListenerName::Second, host, second.port, protocol)
+            ..listener(ListenerName::Second, host, second.port, protocol)
         });
     }
     if let Some(ports) = node.secured {
         let internal = ListenerName::Internal;
-        all.push(at(
+        all.push(listener(
             internal,
             Ipv4Addr::LOCALHOST,
             ports.internal,
@@ -123,15 +124,15 @@ pub(crate) fn listeners(
                 "SASL_PLAINTEXT",
             ),
         ] {
-            all.extend(port.map(|port| at(name, host, port, protocol)));
+            all.extend(port.map(|port| listener(name, host, port, protocol)));
         }
     }
     let (host, port) = (node.private_host(host), node.controller_port);
-    all.push(at(ListenerName::Controller, host, port, "PLAINTEXT"));
+    all.push(listener(ListenerName::Controller, host, port, "PLAINTEXT"));
     all
 }
 
-/// Returns the content of a node's `server.properties`. `extra` comes last and takes precedence.
+/// Returns the content of a node's `server.properties`. Properties in `extra` take precedence.
 pub(crate) fn server_properties(
     node: &LabNode,
     all: &[LabNode],
@@ -140,12 +141,13 @@ pub(crate) fn server_properties(
     data: &Path,
     extra: &[(String, String)],
 ) -> String {
-    let private = node.private_host(host);
+    let controller_host = node.private_host(host);
     let voters = all.iter();
-    let voters = voters.map(|it| format!("{}@{private}:{}", it.node_id, it.controller_port));
+    let voters =
+        voters.map(|it| format!("{}@{controller_host}:{}", it.node_id, it.controller_port));
     let voters = voters.collect::<Vec<_>>().join(",");
     let replicas = all.len();
-    let in_sync = if replicas < 3 { 1 } else { 2 };
+    let min_in_sync = if replicas < 3 { 1 } else { 2 };
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     // Clients run on the same machine, often with two cores; the network threads must not starve
     // them.
@@ -165,11 +167,11 @@ pub(crate) fn server_properties(
          offsets.topic.replication.factor={replicas}\n\
          transaction.state.log.replication.factor={replicas}\n\
          share.coordinator.state.topic.replication.factor={replicas}\n\
-         transaction.state.log.min.isr={in_sync}\n\
-         share.coordinator.state.topic.min.isr={in_sync}\n\
+         transaction.state.log.min.isr={min_in_sync}\n\
+         share.coordinator.state.topic.min.isr={min_in_sync}\n\
          num.network.threads={network}\n\
          num.io.threads={io}\n\
-         {FIXED}"
+         {FIXED_PROPERTIES}"
     );
     for (key, value) in extra {
         // Writing to a String cannot fail.
@@ -200,7 +202,8 @@ fn listener_properties(node: &LabNode, listeners: &[Listener]) -> String {
     )
 }
 
-/// Returns the content of a node's `log4j2.properties`: one log file of limited size.
+/// Returns the content of a node's `log4j2.properties`: one log file of limited size, and two
+/// earlier ones.
 pub(crate) fn log4j_properties(logs: &Path) -> String {
     let logs = logs.display();
     format!(
@@ -224,7 +227,7 @@ pub(crate) fn log4j_properties(logs: &Path) -> String {
 /// Rejects broker properties that the lab sets itself, and malformed ones.
 pub(crate) fn check_extra(extra: &[(String, String)]) -> Result<()> {
     for (key, value) in extra {
-        let reason = if RESERVED.contains(&key.as_str()) {
+        let reason = if RESERVED_PROPERTIES.contains(&key.as_str()) {
             "is set by the lab itself"
         } else if key.is_empty() || key.contains(['\n', '=', ' ']) || value.contains('\n') {
             "is not a broker property; use KEY=VALUE"
@@ -239,7 +242,7 @@ pub(crate) fn check_extra(extra: &[(String, String)]) -> Result<()> {
 
 pub(crate) const BROKER_LOG: &str = "broker.log";
 
-const RESERVED: [&str; 8] = [
+const RESERVED_PROPERTIES: [&str; 8] = [
     "process.roles",
     "node.id",
     "controller.quorum.voters",
@@ -250,7 +253,7 @@ const RESERVED: [&str; 8] = [
     "log.dirs",
 ];
 
-const FIXED: &str = "\
+const FIXED_PROPERTIES: &str = "\
 # Topics are created explicitly, with the partitions of the measurement.
 auto.create.topics.enable=false
 num.partitions=1
@@ -356,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_labs_own_keys_cannot_be_overridden() {
+    fn reserved_properties_cannot_be_overridden() {
         let pair = |key: &str| vec![(key.to_owned(), "x".to_owned())];
         check_extra(&pair("message.max.bytes")).unwrap();
         check_extra(&pair("listeners")).unwrap_err();

@@ -1,4 +1,4 @@
-//! Latencies of a worker, reported as intervals of the measured window.
+//! Latency histograms of a worker process, reported as intervals of about one second.
 
 use weir_stats::Histogram;
 
@@ -7,15 +7,17 @@ use crate::stamp::Stamp;
 use crate::worker::protocol::{LatencyInterval, LatencyTag, Schedule, WorkerEvent};
 use crate::worker::{Counters, EventSender};
 
-/// Histograms by quantity since the last report.
+/// Latency histograms since the last report, one per tag.
 #[derive(Debug)]
 pub(crate) struct Intervals<const N: usize> {
     tags: [LatencyTag; N],
     pub(crate) histograms: [Histogram; N],
-    /// Values of the last second, for progress displays; not limited to the measured window.
+    /// Values of the last second, for progress displays. Unlike `histograms`, it is not limited to
+    /// the measured window.
     pub(crate) second: Histogram,
     from_unix_ns: u64,
-    /// Share of this process. The progress of one has all values of the last second.
+    /// Share of the role's work that this process has. If there are other shares, progress reports
+    /// contain `second` itself, so that the coordinator can merge it with theirs.
     pub(crate) share: WorkerShare,
 }
 
@@ -59,9 +61,11 @@ impl<const N: usize> Intervals<N> {
 #[derive(Debug)]
 pub struct DeliveryRecorder {
     intervals: Intervals<4>,
+    /// Number of deliveries.
     pub(crate) updates: u64,
+    /// Number of deliveries that were due in the measured window.
     pub(crate) in_window: u64,
-    /// Arrivals before their due time, because clocks disagree.
+    /// Number of arrivals before their due time, because clocks disagree.
     pub(crate) early: u64,
 }
 
@@ -83,7 +87,7 @@ impl DeliveryRecorder {
         }
     }
 
-    /// Sets the share of this process.
+    /// Sets the share of the role's work that this process has.
     pub(crate) fn share(mut self, share: WorkerShare) -> Self {
         self.intervals.share = share;
         self
@@ -112,7 +116,7 @@ impl DeliveryRecorder {
         Some(response_ns)
     }
 
-    /// Records the time from the storage of a timed record to its arrival. The timestamp is
+    /// Records the time from the Kafka timestamp of a record to its arrival. The timestamp is
     /// truncated to milliseconds, so half a millisecond is added to it.
     pub(crate) fn record_stored(&mut self, stored_ms: u64, at_unix_ns: u64) {
         let stored_unix_ns = stored_ms.saturating_mul(1_000_000).saturating_add(500_000);
@@ -120,13 +124,14 @@ impl DeliveryRecorder {
         stored.record_ns(at_unix_ns.saturating_sub(stored_unix_ns));
     }
 
-    /// Records the age of a state that a conflated update replaced.
+    /// Records the age of a client's state when a conflated update replaced it.
     pub(crate) fn record_state_age(&mut self, age_ns: u64) {
         let [.., state_age] = &mut self.intervals.histograms;
         state_age.record_ns(age_ns);
     }
 
-    /// Counts a delivery that is not timed. Returns `true` if it was due in the measured window.
+    /// Counts a delivery without recording its latency. Returns `true` if it was due in the
+    /// measured window.
     pub(crate) fn record_background(
         &mut self,
         due_unix_ns: u64,

@@ -22,7 +22,7 @@ pub struct ConfigError {
     pub at: Location,
     /// Cause with the parameter, its value and the remedy.
     pub text: String,
-    /// Name of the wrong parameter as written, without blanks around it.
+    /// Name of the wrong parameter as written, without white space around it.
     pub(crate) parameter: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Problem {
         Self(format!("missing required parameter [{name}]; {remedy}"))
     }
 
-    /// Completes "is not" by `expected`; a secret `value` must be masked.
+    /// Returns the problem that `value` is not `expected`. The caller masks a secret `value`.
     pub(crate) fn bad_value(name: &str, value: &str, expected: &str) -> Self {
         Self(format!(
             "specify a valid value for parameter [{name}]: \"{value}\" is not {expected}"
@@ -125,16 +125,16 @@ pub enum ExtractionTarget {
 /// Cause of an extraction failure, in the words of the connector.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExtractionReason {
-    /// A step of the path that does not exist, or a value that is not a single one.
+    /// A step of the path that does not exist, or a value that is not a scalar.
     #[error(transparent)]
     Path(#[from] PathFailure),
     /// Null as one of several template parameters.
     #[error("null cannot be a value of a template with more than one parameter")]
     NullParameter,
-    /// Values of one record exceed 4 GiB.
+    /// Extracted values of one record that exceed 4 GiB.
     #[error("the extracted values exceed 4 GiB")]
     TooLarge,
-    /// The schema has not been looked up yet.
+    /// A schema that has not been looked up yet.
     #[error("schema {0} has not been looked up")]
     SchemaPending(SchemaId),
     /// Key or value that is not of its type.
@@ -185,9 +185,9 @@ pub(crate) enum PayloadProblem {
     #[error("{0} bytes instead of {1}")]
     Length(usize, usize),
     #[error("byte {0} is neither 0 nor 1")]
-    NoBoolean(u8),
+    NotBoolean(u8),
     #[error("not the text of a UUID")]
-    NoUuid,
+    NotUuid,
     #[error(transparent)]
     Json(#[from] JsonError),
     #[error(transparent)]
@@ -198,9 +198,9 @@ pub(crate) enum PayloadProblem {
     Mismatch(#[from] JsonMismatch),
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The owner of the configuration did not load the file.
+    /// The application did not load the schema file of the configuration.
     #[error("its schema file was not loaded")]
-    NoSchema,
+    SchemaNotLoaded,
     #[error("schema {id} cannot be used: {reason}")]
     Schema { id: SchemaId, reason: Arc<str> },
 }

@@ -80,7 +80,7 @@ impl ExtractionError {
             ExtractionReason::Payload(error) => match &error.problem {
                 PayloadProblem::Mismatch(_) => FailureKind::SchemaMismatch,
                 PayloadProblem::Frame(_)
-                | PayloadProblem::NoSchema
+                | PayloadProblem::SchemaNotLoaded
                 | PayloadProblem::Schema { .. } => FailureKind::Schema,
                 _ => FailureKind::Undecodable,
             },
@@ -142,8 +142,11 @@ mod tests {
             ),
             (path(PathFailure::NullIndex(0)), FailureKind::NullParent),
             (path(PathFailure::NotScalar), FailureKind::NotScalar),
-            (payload(PayloadProblem::NoUuid), FailureKind::Undecodable),
-            (payload(PayloadProblem::NoSchema), FailureKind::Schema),
+            (payload(PayloadProblem::NotUuid), FailureKind::Undecodable),
+            (
+                payload(PayloadProblem::SchemaNotLoaded),
+                FailureKind::Schema,
+            ),
             (
                 payload(PayloadProblem::Schema { id, reason }),
                 FailureKind::Schema,

@@ -26,7 +26,7 @@ use crate::schema::{
 pub(crate) struct PartConfig {
     pub(crate) evaluator: Evaluator,
     pub(crate) separators: Separators,
-    /// Format of documents; without meaning for other evaluators.
+    /// Format of documents; unused by other evaluators.
     pub(crate) format: Arc<DocumentFormat>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct DocumentPaths {
 /// Document paths of a connection's templates or fields.
 pub(crate) type PathTrees = KeyAndValue<DocumentPaths>;
 
-/// Paths that the next records are read for.
+/// Paths to read in the next records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WantedPaths {
     /// Paths of the templates of a topic, given by its position.
@@ -180,7 +180,7 @@ impl PayloadReader {
         record: &RecordView<'a>,
     ) -> Result<(&mut BodyReader, Document, &'a [u8]), ExtractionReason> {
         let Some(paths) = self.paths.as_ref().map(|paths| paths.of(part)) else {
-            // The caller has called `want`.
+            // Unreachable: the caller has called `want`.
             return Err(PathFailure::NotScalar.into());
         };
         let reader = self.readers.of_mut(part);
@@ -193,7 +193,7 @@ impl PayloadReader {
 }
 
 impl PartReader {
-    /// Reads the current payload, if that has not been done.
+    /// Reads the current payload, unless it has been read.
     fn document(
         &mut self,
         paths: &DocumentPaths,
@@ -206,7 +206,7 @@ impl PartReader {
         match &self.outcome {
             Some(Ok(document)) => Ok(*document),
             Some(Err(reason)) => Err(reason.clone()),
-            // It was set above.
+            // Unreachable: the outcome was set above.
             None => Err(PathFailure::NotScalar.into()),
         }
     }
@@ -254,7 +254,7 @@ fn find_schema<'a>(
     match &format.schema {
         SchemaSource::None => Ok((0, None)),
         SchemaSource::File(schema) => {
-            let missing = || SchemaProblem::Unusable(PayloadProblem::NoSchema);
+            let missing = || SchemaProblem::Unusable(PayloadProblem::SchemaNotLoaded);
             Ok((0, Some(schema.get().ok_or_else(missing)?)))
         }
         SchemaSource::Registry(framing, table) => {
@@ -376,7 +376,7 @@ pub(crate) fn payload<'a>(record: &RecordView<'a>, part: RecordPart) -> Option<&
     }
 }
 
-/// Appends a payload that is one value.
+/// Appends a payload that is one scalar value.
 pub(crate) fn append_scalar(
     part: RecordPart,
     evaluator: Evaluator,

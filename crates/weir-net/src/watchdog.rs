@@ -3,7 +3,7 @@
 //!
 //! An event loop records in its heartbeat when it wakes, when it sleeps and its activity, with
 //! relaxed stores. The watchdog thread checks the heartbeats. A loop that ended by panic or error
-//! never sleeps, so it counts as stalled.
+//! is never recorded as sleeping, so it counts as stalled.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::memory;
 const INTERVAL: Duration = Duration::from_millis(250);
 /// Checks between two reports of suppressed log lines.
 const CHECKS_PER_LOG_REPORT: u32 = 40;
-/// Checks between two returns of freed memory, one second.
-const CHECKS_PER_RETURN: u32 = 4;
+/// Checks between two returns of freed memory to the operating system; they take one second.
+const CHECKS_PER_MEMORY_RETURN: u32 = 4;
 /// Interval at which [`join_until`] checks its threads.
 const JOIN_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -59,8 +59,9 @@ impl Activity {
 pub struct Heartbeat {
     name: String,
     epoch: Instant,
-    own: &'static [&'static str],
-    /// Start of the iteration plus one; 0 while the loop sleeps.
+    /// Names of the activities from [`Activity::FIRST_OWN`] on.
+    own_activities: &'static [&'static str],
+    /// Start of the iteration since `epoch`, plus one; 0 while the loop sleeps.
     awake_since_ms: AtomicU64,
     activity: AtomicUsize,
     /// Halves of the IPv6 address of the last peer; read only while the loop is stalled.
@@ -68,13 +69,17 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Creates the heartbeat of a sleeping loop. `epoch` is the zero of its clock; `own` names its
-    /// activities from [`Activity::FIRST_OWN`] on.
-    pub fn new(name: impl Into<String>, epoch: Instant, own: &'static [&'static str]) -> Self {
+    /// Creates the heartbeat of a sleeping loop. `epoch` is the zero of its clock; `own_activities`
+    /// are the names of its activities from [`Activity::FIRST_OWN`] on.
+    pub fn new(
+        name: impl Into<String>,
+        epoch: Instant,
+        own_activities: &'static [&'static str],
+    ) -> Self {
         Self {
             name: name.into(),
             epoch,
-            own,
+            own_activities,
             awake_since_ms: AtomicU64::new(0),
             activity: AtomicUsize::new(0),
             peer: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -111,15 +116,20 @@ impl Heartbeat {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// Returns the start of the current iteration; `None` while the loop sleeps.
     fn awake_since(&self) -> Option<u64> {
         self.awake_since_ms.load(Ordering::Relaxed).checked_sub(1)
     }
 
     fn describe(&self) -> String {
         let activity = self.activity.load(Ordering::Relaxed);
-        let own = activity.checked_sub(Activity::FIRST_OWN);
-        let name = match own {
-            Some(own) => self.own.get(own).copied().unwrap_or("unknown activity"),
+        let own_index = activity.checked_sub(Activity::FIRST_OWN);
+        let name = match own_index {
+            Some(index) => self
+                .own_activities
+                .get(index)
+                .copied()
+                .unwrap_or("unknown activity"),
             None => Activity::NAMES[activity],
         };
         let [high, low] = [0, 1].map(|half| self.peer[half].load(Ordering::Relaxed));
@@ -162,7 +172,7 @@ impl Default for WatchdogConfig {
 
 impl<'de> Deserialize<'de> for WatchdogConfig {
     fn deserialize<D: Deserializer<'de>>(table: D) -> Result<Self, D::Error> {
-        // The derived function, which checks no ranges.
+        // `serde(remote)` derives this function, which does not check ranges.
         let config = Self::deserialize(table)?;
         let Self { stall_ms, dead_ms } = config;
         match (100..=600_000).contains(&stall_ms) && (stall_ms..=600_000).contains(&dead_ms) {
@@ -232,24 +242,24 @@ impl StallDetector {
     /// end.
     fn check(&mut self, now: impl Fn(&Heartbeat) -> u64) {
         let mut dead = 0;
-        for one in &mut self.loops {
-            let since = one.heartbeat.awake_since();
-            let now_ms = now(&one.heartbeat);
-            let event_loop = &one.heartbeat.name;
-            match (one.stall, since) {
+        for watched in &mut self.loops {
+            let awake_since = watched.heartbeat.awake_since();
+            let now_ms = now(&watched.heartbeat);
+            let event_loop = &watched.heartbeat.name;
+            match (watched.stall, awake_since) {
                 (Some((began, after_ms)), since) if since != Some(began) => {
-                    one.stall = None;
+                    watched.stall = None;
                     tracing::warn!(%event_loop, after_ms, "event loop recovered");
                 }
                 (None, Some(since)) if now_ms.saturating_sub(since) >= self.config.stall_ms => {
-                    one.stall = Some((since, 0));
+                    watched.stall = Some((since, 0));
                     self.vitals.stalls.fetch_add(1, Ordering::Relaxed);
-                    let activity = Truncated(one.heartbeat.describe());
+                    let activity = Truncated(watched.heartbeat.describe());
                     tracing::error!(%event_loop, %activity, "event loop stalled");
                 }
                 _ => {}
             }
-            if let Some((began, length_ms)) = &mut one.stall {
+            if let Some((began, length_ms)) = &mut watched.stall {
                 *length_ms = now_ms.saturating_sub(*began);
                 let longest_ms = &self.vitals.longest_ms;
                 longest_ms.fetch_max(*length_ms, Ordering::Relaxed);
@@ -286,17 +296,17 @@ impl Watchdog {
                 let mut checks = 0_u32;
                 let mut checked_at = Instant::now();
                 while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    let late = checked_at.elapsed() > 5 * INTERVAL;
+                    let is_late = checked_at.elapsed() > 5 * INTERVAL;
                     checked_at = Instant::now();
-                    // If this thread did not run either, the process was suspended.
-                    if !late {
+                    // If this thread did not run for a while either, the process was suspended.
+                    if !is_late {
                         detector.check(Heartbeat::now_ms);
                     }
                     checks = checks.wrapping_add(1);
                     if checks % CHECKS_PER_LOG_REPORT == 0 {
                         report_suppressed();
                     }
-                    if checks % CHECKS_PER_RETURN == 0 {
+                    if checks % CHECKS_PER_MEMORY_RETURN == 0 {
                         memory::return_freed();
                     }
                 }
@@ -344,8 +354,8 @@ mod tests {
     use super::*;
 
     fn detector() -> (Arc<Heartbeat>, StallDetector, Arc<Vitals>) {
-        let own = &["a subscription"];
-        let heartbeat = Arc::new(Heartbeat::new("shard-0", Instant::now(), own));
+        let own_activities = &["a subscription"];
+        let heartbeat = Arc::new(Heartbeat::new("shard-0", Instant::now(), own_activities));
         let vitals = Arc::<Vitals>::default();
         let loops = vec![Arc::clone(&heartbeat)];
         let detector = StallDetector::new(loops, WatchdogConfig::default(), Arc::clone(&vitals));

@@ -1,4 +1,4 @@
-//! Readiness and connections, for the admin port. These pages touch no connection.
+//! Pages and commands of the admin port: readiness, connections, reload.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,11 @@ use crate::reload::{ReloadError, Reloader};
 use crate::virtual_cluster::VirtualCluster;
 
 /// Maximum number of listed connections per event loop.
-const ROWS_MAX: usize = 10_000;
-/// Maximum time for posting to an event loop, and for the wait for a reply.
+const CONNECTIONS_MAX: usize = 10_000;
+/// Maximum time for posting a request to an event loop, and for the wait for its reply.
 const POST_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Pages of the proxy; pages common to all products are in `weir-net`.
 pub(crate) struct Pages {
     pub(crate) reloader: Arc<Reloader>,
     pub(crate) loops: Vec<MailboxSender<LoopEvent>>,
@@ -25,11 +26,11 @@ pub(crate) struct Pages {
 impl AdminPages for Pages {
     fn readiness(&self) -> (bool, String) {
         let generation = self.reloader.current.get();
-        let each = generation
+        let clusters = generation
             .clusters
             .iter()
             .map(|cluster| cluster.readiness());
-        each.fold((true, String::new()), |(all, text), (is_ready, lines)| {
+        clusters.fold((true, String::new()), |(all, text), (is_ready, lines)| {
             (all && is_ready, text + &lines)
         })
     }
@@ -38,8 +39,8 @@ impl AdminPages for Pages {
         match path {
             "/connections" => {
                 let (generation, loops) = (self.reloader.current.get(), self.loops.clone());
-                // Event loops reply within an iteration, but this thread must stay free for other
-                // requests.
+                // The page waits for a reply from each event loop. This thread must stay free for
+                // other requests.
                 let page = move || connections(&generation.clusters, &loops);
                 Some(Page::Slow(Box::new(page)))
             }
@@ -74,26 +75,28 @@ impl AdminPages for Pages {
     }
 }
 
+/// Reloads the configuration file.
 fn reload(reloader: &Reloader) -> Response {
     match reloader.reload() {
         Ok(report) => {
             let (generation, closing) = (report.generation, report.closing);
             let spread = report.spread;
-            let report = json!({ "generation": generation, "closing": closing, "spread": spread });
-            json_page(report.to_string())
+            let body = json!({ "generation": generation, "closing": closing, "spread": spread });
+            json_page(body.to_string())
         }
-        Err(error) => refusal(&error),
+        Err(error) => error_response(&error),
     }
 }
 
+/// Reports the effect that a reload would have, without a change.
 fn preview(reloader: &Reloader) -> Response {
     match reloader.preview() {
         Ok(preview) => json_page(json!(preview).to_string()),
-        Err(error) => refusal(&error),
+        Err(error) => error_response(&error),
     }
 }
 
-fn refusal(error: &ReloadError) -> Response {
+fn error_response(error: &ReloadError) -> Response {
     let status = match error {
         ReloadError::Busy => 409,
         ReloadError::Config(_) | ReloadError::Fixed(_) => 422,
@@ -102,16 +105,16 @@ fn refusal(error: &ReloadError) -> Response {
 }
 
 fn connections(clusters: &[Arc<VirtualCluster>], loops: &[MailboxSender<LoopEvent>]) -> Response {
-    let rows = rows(loops);
+    let connections = list_connections(loops);
     let clusters: Vec<_> = clusters
         .iter()
         .map(|cluster| {
             let brokers = cluster.broker_registry.infos();
-            let brokers = brokers.into_iter().map(|row| {
-                let (id, upstream, advertised) = (row.id, row.upstream, row.advertised);
+            let brokers = brokers.into_iter().map(|info| {
+                let (id, upstream, advertised) = (info.id, info.upstream, info.advertised);
                 let mut broker =
                     json!({ "node_id": id, "upstream": upstream, "advertised": advertised });
-                if let Some(name) = row.advertised_name {
+                if let Some(name) = info.advertised_name {
                     broker["name"] = name.into();
                 }
                 broker
@@ -123,19 +126,22 @@ fn connections(clusters: &[Arc<VirtualCluster>], loops: &[MailboxSender<LoopEven
             })
         })
         .collect();
-    json_page(json!({ "clusters": clusters, "connections": rows }).to_string())
+    json_page(json!({ "clusters": clusters, "connections": connections }).to_string())
 }
 
-fn rows(loops: &[MailboxSender<LoopEvent>]) -> Vec<ConnectionInfo> {
-    let (reply, responses) = crossbeam_channel::bounded(loops.len());
-    for one in loops {
-        // A loop that has ended has no connections.
-        let _ = one.post(LoopEvent::List(ROWS_MAX, reply.clone()), POST_TIMEOUT);
+/// Returns the connections of all event loops that reply in time, at most [`CONNECTIONS_MAX`] of
+/// each.
+fn list_connections(loops: &[MailboxSender<LoopEvent>]) -> Vec<ConnectionInfo> {
+    let (sender, replies) = crossbeam_channel::bounded(loops.len());
+    for event_loop in loops {
+        // Fails if the event loop has ended, or if its mailbox stays full.
+        let event = LoopEvent::List(CONNECTIONS_MAX, sender.clone());
+        let _ = event_loop.post(event, POST_TIMEOUT);
     }
-    drop(reply);
-    let mut rows = Vec::new();
-    while let Ok(more) = responses.recv_timeout(POST_TIMEOUT) {
-        rows.extend(more);
+    drop(sender);
+    let mut connections = Vec::new();
+    while let Ok(reply) = replies.recv_timeout(POST_TIMEOUT) {
+        connections.extend(reply);
     }
-    rows
+    connections
 }

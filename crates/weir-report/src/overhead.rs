@@ -30,15 +30,16 @@ fn page(run: &Run, tables: &[(String, ReportTable)]) -> String {
     text
 }
 
+/// Architecture (`produce` or `consume`), and the rate in records/s unless it is unlimited.
 type Load<'a> = (&'a str, Option<f64>);
 
 /// Returns `true` if the run measures proxy overhead.
 pub(crate) fn is_measured(run: &Run) -> bool {
-    let is_one = |cell: &Cell| {
-        let side = cell.architecture.trim_start_matches("kafka-");
-        matches!(side, "produce" | "consume") && cell.variant.is_some()
+    let is_overhead = |cell: &Cell| {
+        let workload = cell.architecture.trim_start_matches("kafka-");
+        matches!(workload, "produce" | "consume") && cell.variant.is_some()
     };
-    run.cells.iter().any(is_one)
+    run.cells.iter().any(is_overhead)
 }
 
 /// Returns one table per load with its title: means over the repetitions and their ratios. Returns
@@ -65,18 +66,18 @@ pub(crate) fn tables(run: &Run) -> Vec<(String, ReportTable)> {
             table.row("", row);
         }
     }
-    tables.sort_by_key(|((side, rate), _)| (*side, rate.is_some()));
+    tables.sort_by_key(|((architecture, rate), _)| (*architecture, rate.is_some()));
     let tables = tables.into_iter();
     tables.map(|(load, table)| (title(load), table)).collect()
 }
 
-fn title((side, rate): Load<'_>) -> String {
-    let load = match (rate, side.ends_with("consume")) {
+fn title((architecture, rate): Load<'_>) -> String {
+    let load = match (rate, architecture.ends_with("consume")) {
         (Some(rate), _) => format!("{} records/s", whole(rate)),
         (None, true) => "all written records".to_owned(),
         (None, false) => "unthrottled".to_owned(),
     };
-    format!("{}, {load}", plain(side))
+    format!("{}, {load}", plain(architecture))
 }
 
 fn load<'a>(group: &Repetitions<'a>) -> Load<'a> {
@@ -84,17 +85,17 @@ fn load<'a>(group: &Repetitions<'a>) -> Load<'a> {
     (&cell.architecture, cell.parameters.get(RATE).copied())
 }
 
-/// Returns the values of the repetitions that `others` has, too.
+/// Returns the values of the repetitions that are also in `others`.
 fn in_both(values: &[(u64, f64)], others: &[(u64, f64)]) -> Vec<(u64, f64)> {
     let is_shared = |it: &&(u64, f64)| others.iter().any(|other| other.0 == it.0);
     values.iter().filter(is_shared).copied().collect()
 }
 
-/// Returns the fields of one subject, or `None` without results.
+/// Returns the table row of one subject, or `None` without results.
 fn row(groups: &[Repetitions<'_>], own: &Repetitions<'_>, base: &str) -> Option<[String; 11]> {
-    let by_repetition = |side: &Repetitions<'_>| -> Vec<(u64, f64)> {
+    let by_repetition = |group: &Repetitions<'_>| -> Vec<(u64, f64)> {
         let rate = |it: &Cell| Some((it.repetition, *it.figures.get("records_per_s")?));
-        side.valid().filter_map(rate).collect()
+        group.valid().filter_map(rate).collect()
     };
     let subject = own.cells[0].variant.as_deref().unwrap_or_default();
     let is_base = |it: &&Repetitions<'_>| {
@@ -112,7 +113,7 @@ fn row(groups: &[Repetitions<'_>], own: &Repetitions<'_>, base: &str) -> Option<
     let (same, same_base) = (in_both(&rates, &bases), in_both(&bases, &rates));
     let ratio = match same.len() < 2 {
         true => interval::repetition_ratio(&rates, &bases),
-        // The machine may be slower in rounds that only one has.
+        // The machine may be slower in repetitions that only one subject has.
         false => interval::repetition_ratio(&same, &same_base),
     };
     let ratio = ratio.filter(|_| subject != base);
@@ -131,13 +132,13 @@ fn row(groups: &[Repetitions<'_>], own: &Repetitions<'_>, base: &str) -> Option<
         plain(subject),
         per_s,
         ratio.unwrap_or_else(|| NONE.to_owned()),
-        figure(mean("cpu_s_per_gb"), 2),
+        decimal(mean("cpu_s_per_gb"), 2),
         us("latency_mean_ms"),
         us("latency_p99_ms"),
         us("latency_p50_ms"),
         us("latency_p95_ms"),
         us("latency_p999_ms"),
-        figure(mean("proxy_rss_mib"), 1),
+        decimal(mean("proxy_rss_mib"), 1),
         format!("{} to {}", whole(low), whole(high)),
     ])
 }
@@ -146,12 +147,12 @@ fn whole(value: f64) -> String {
     format::count(value.round() as u64)
 }
 
-fn figure(value: Option<f64>, digits: usize) -> String {
+fn decimal(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.digits$}"))
 }
 
 fn section(text: &mut String, title: &str, note: &str, table: &ReportTable) {
-    // Names are plain already.
+    // The texts have been passed through `plain`.
     let table = table.markdown_with(str::to_owned);
     text.push_str(&format!("\n## {title}\n\n{note}{table}"));
 }
@@ -160,7 +161,7 @@ fn limits(text: &mut String, run: &Run) {
     let mut table = ReportTable::headed(4, "limit|scope|measured|status");
     for it in &run.thresholds {
         let limit = plain(&it.expression.replace("<=", "≤").replace(">=", "≥"));
-        let actual = format!("{} {}", figure(it.actual, 3), plain(&it.unit));
+        let actual = format!("{} {}", decimal(it.actual, 3), plain(&it.unit));
         let status = view::threshold_status(it);
         table.row("", [&limit, plain(&it.scope).as_str(), &actual, &status]);
     }
@@ -174,7 +175,7 @@ fn published(text: &mut String, run: &Run) {
     let mut table = ReportTable::headed(3, "series|Mbit/s|mean ms");
     for row in &it.rows {
         let rate = row.throughput_bit_per_s.unwrap_or(0) as f64 / 1e6;
-        let mean = figure(row.latency_mean_ms.map(|ms| ms as f64), 0);
+        let mean = decimal(row.latency_mean_ms.map(|ms| ms as f64), 0);
         table.row("", [plain(&row.series), format!("{rate:.1}"), mean]);
     }
     let [source, hardware, note] = [&it.source, &it.hardware, &it.note].map(|it| plain(it));
@@ -182,14 +183,14 @@ fn published(text: &mut String, run: &Run) {
     section(text, "Published elsewhere", &note, &table);
 }
 
-/// Removes Markdown and HTML syntax from text of a run file, which is untrusted: no table cell
-/// ends, no user is mentioned, no link or element starts.
+/// Removes Markdown and HTML syntax from the untrusted text of a run file, so that it cannot end a
+/// table cell, mention a user, or start a link or element.
 fn plain(text: &str) -> String {
-    let mark = |c: char| match c {
+    let replace = |c: char| match c {
         '|' | '@' | '<' | '>' | '[' | ']' | '`' | '\n' | '\r' | '!' => ' ',
         other => other,
     };
-    text.chars().take(TEXT_CHARS_MAX).map(mark).collect()
+    text.chars().take(TEXT_CHARS_MAX).map(replace).collect()
 }
 
 const RATE: &str = "rate_per_s";
@@ -211,12 +212,12 @@ mod tests {
         Run::from_json(text).unwrap()
     }
 
-    fn cell(variant: &str, round: u64, rate: Option<f64>, per_s: f64) -> Cell {
+    fn cell(variant: &str, repetition: u64, rate: Option<f64>, per_s: f64) -> Cell {
         let mut cell = Cell {
             architecture: "produce".to_owned(),
             variant: Some(variant.to_owned()),
             clients: 1,
-            repetition: round,
+            repetition,
             ..Cell::default()
         };
         cell.parameters
@@ -230,10 +231,10 @@ mod tests {
         let mut run = other_run();
         assert_eq!(overhead_table(&run), None);
         run.cells.clear();
-        for (round, drift) in [(1, 1.0), (2, 0.8), (3, 1.1)] {
+        for (repetition, drift) in [(1, 1.0), (2, 0.8), (3, 1.1)] {
             run.cells
-                .push(cell("direct", round, None, 100_000.0 * drift));
-            let mut proxy = cell("mine", round, None, 85_500.0 * drift);
+                .push(cell("direct", repetition, None, 100_000.0 * drift));
+            let mut proxy = cell("mine", repetition, None, 85_500.0 * drift);
             proxy.figures.insert("cpu_s_per_gb".to_owned(), 2.2);
             proxy.figures.insert("proxy_rss_mib".to_owned(), 9.0);
             run.cells.push(proxy);
@@ -273,14 +274,15 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_one_subject_do_not_change_ratios() {
+    fn repetitions_of_one_subject_do_not_change_ratios() {
         let mut run = other_run();
         run.cells.clear();
-        for round in 1..=4 {
-            let drift = if round > 2 { 0.5 } else { 1.0 };
-            run.cells.push(cell("mine", round, None, 85_500.0 * drift));
-            if round <= 2 {
-                run.cells.push(cell("direct", round, None, 100_000.0));
+        for repetition in 1..=4 {
+            let drift = if repetition > 2 { 0.5 } else { 1.0 };
+            run.cells
+                .push(cell("mine", repetition, None, 85_500.0 * drift));
+            if repetition <= 2 {
+                run.cells.push(cell("direct", repetition, None, 100_000.0));
             }
         }
         let table = overhead_table(&run).unwrap();

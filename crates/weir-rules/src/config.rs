@@ -1,4 +1,4 @@
-//! The table `[cluster.access]`.
+//! The table `[cluster.access]` of `proxy.toml`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +34,10 @@ pub enum AccessError {
     #[error("access: {0} rules, at most {RULES_MAX} are supported")]
     TooMany(usize),
 }
+
+/// Keys of a rule that name resources.
+const RESOURCE_KEYS: &str =
+    "topics, groups, transactional_ids, delegation_tokens, users or cluster";
 
 /// Maximum number of rules of a cluster, each for one principal, operation and name.
 const RULES_MAX: usize = 1_000_000;
@@ -132,6 +136,7 @@ impl AccessConfig {
     }
 }
 
+/// Checks that a principal has the form KIND:NAME.
 fn principal(text: &str) -> Result<Box<str>, AccessError> {
     let is_valid = text.split_once(':').is_some_and(|(kind, name)| {
         kind.chars().all(|c| c.is_ascii_alphanumeric()) && !kind.is_empty() && !name.is_empty()
@@ -143,6 +148,7 @@ fn principal(text: &str) -> Result<Box<str>, AccessError> {
 }
 
 impl RuleConfig {
+    /// Returns the patterns of the names of resources.
     fn resources(&self) -> impl Iterator<Item = (ResourceType, NamePattern)> {
         let named = [
             (ResourceType::Topic, &self.topics),
@@ -160,9 +166,10 @@ impl RuleConfig {
         named.chain(self.cluster.then_some((ResourceType::Cluster, cluster)))
     }
 
-    /// Appends the rules for each combination.
+    /// Appends one rule per combination of principal, resource, operation and address range.
+    /// `number` is the position of this rule in the table, from 1.
     fn expand(&self, number: usize, rules: &mut Vec<AclRule>) -> Result<(), AccessError> {
-        let missing = |what| Err(AccessError::Missing(number, what));
+        let missing = |keys| Err(AccessError::Missing(number, keys));
         if self.principals.is_empty() {
             return missing("principals");
         }
@@ -170,7 +177,7 @@ impl RuleConfig {
             return missing("operations");
         }
         if self.resources().next().is_none() {
-            return missing("topics, groups, transactional_ids, users or cluster");
+            return missing(RESOURCE_KEYS);
         }
         let operations = self
             .operations

@@ -20,7 +20,7 @@ pub struct FetchedPartition<'a> {
     pub error: i16,
     /// Offset after the last record that all in-sync replicas have.
     pub high_watermark: i64,
-    /// Offset after the last record of no open transaction; -1 if it is not known.
+    /// First offset of the earliest open transaction, otherwise the high watermark; -1 if unknown.
     pub last_stable_offset: i64,
     /// Node id of a follower to read from instead.
     pub preferred_replica: Option<i32>,
@@ -61,7 +61,7 @@ impl<'a> AbortedList<'a> {
         let encoded = fields.reader.rest();
         for _ in 0..count {
             fields.reader.bytes(16, what)?;
-            fields.tags()?;
+            fields.skip_tags()?;
         }
         Ok(Self {
             encoded,
@@ -83,7 +83,7 @@ impl Iterator for AbortedList<'_> {
         // These reads cannot fail, because `AbortedList::read` has done them once.
         let producer_id = fields.reader.i64("producer id").ok()?;
         let first_offset = fields.reader.i64("first offset").ok()?;
-        fields.tags().ok()?;
+        fields.skip_tags().ok()?;
         self.encoded = fields.reader.rest();
         Some(AbortedTransaction {
             producer_id,
@@ -103,7 +103,7 @@ pub struct FetchHead {
     pub session_id: i32,
 }
 
-/// Returns the body of a response frame of `version`. Fails if the correlation id differs.
+/// Returns the body of a response frame of `version`, or an error if the correlation id differs.
 pub fn body_of(frame: &[u8], version: i16, correlation_id: i32) -> Result<&[u8], WireError> {
     let mut fields = Fields::new(frame, version);
     let found = fields.reader.i32("correlation id")?;
@@ -113,7 +113,7 @@ pub fn body_of(frame: &[u8], version: i16, correlation_id: i32) -> Result<&[u8],
             expected: correlation_id,
         });
     }
-    fields.tags()?;
+    fields.skip_tags()?;
     Ok(fields.reader.rest())
 }
 
@@ -134,12 +134,12 @@ pub fn read<'a, E: From<WireError>>(
         for _ in 0..fields.count(37, "partitions")? {
             sink(fields.partition(topic)?)?;
         }
-        fields.tags()?;
+        fields.skip_tags()?;
     }
     Ok(head)
 }
 
-/// Reader of the fields whose encoding depends on the version. Those with topic ids are flexible.
+/// Reader of the fields whose encoding depends on the version.
 struct Fields<'a> {
     reader: WireReader<'a>,
     is_flexible: bool,
@@ -160,7 +160,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn tags(&mut self) -> Result<(), WireError> {
+    fn skip_tags(&mut self) -> Result<(), WireError> {
         match self.is_flexible {
             true => self.reader.skip_tags("tagged fields"),
             false => Ok(()),
@@ -190,7 +190,7 @@ impl<'a> Fields<'a> {
             false => self.reader.nullable_bytes("records")?,
         };
         let bytes_after_records = self.reader.rest().len();
-        self.tags()?;
+        self.skip_tags()?;
         Ok(FetchedPartition {
             topic,
             topic_id,
@@ -206,7 +206,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// First version with compact encodings. Of these, only 13 and later are used.
+/// First version with compact encodings and tagged fields. Of these, only 13 and later are used.
 const FLEXIBLE_VERSION: i16 = 12;
 
 #[cfg(test)]

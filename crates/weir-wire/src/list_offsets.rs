@@ -65,8 +65,8 @@ pub fn read(body: &[u8]) -> Result<Vec<PartitionOffset>, WireError> {
     Ok(offsets)
 }
 
-/// Returns a request of [`ROWS_VERSION`] for rows of topic, partition and leader epoch. If only
-/// committed records are read, the end is that of the last ended transaction.
+/// Returns a request of [`ROWS_VERSION`] for rows of topic, partition and leader epoch. With
+/// `committed_only`, the end offset is the last stable offset.
 pub fn request_rows<'a>(
     rows: impl Iterator<Item = (&'a str, i32, i32)>,
     timestamp: i64,
@@ -93,7 +93,7 @@ pub fn request_rows<'a>(
         .with_topics(topics)
 }
 
-/// Reads the body of a response of [`ROWS_VERSION`] and calls `sink` with topic and offset.
+/// Reads the body of a response of [`ROWS_VERSION`] and calls `sink` for each partition.
 pub fn read_rows<'a>(
     body: &'a [u8],
     mut sink: impl FnMut(&'a str, PartitionOffset),

@@ -1,6 +1,6 @@
 //! Audit log: who did what, one JSON object per line (docs/session-administration.md).
 //!
-//! Event loops add records to a bounded queue; a thread writes them. Nothing here runs per update.
+//! Event loops add records to a bounded queue; a thread writes them. Item updates are not recorded.
 
 mod config;
 mod sink;
@@ -23,7 +23,7 @@ pub struct AuditLog {
     writer: Arc<LineWriter<GatewayLines>>,
 }
 
-/// Records that wait for the writer.
+/// Records queued for the writer, and rejections that are only counted.
 #[derive(Debug)]
 struct GatewayLines {
     gateway: String,
@@ -49,7 +49,7 @@ impl AuditLog {
         AuditRecord::new(&self.gateway, unix_ms(), event, outcome)
     }
 
-    /// Queues a record. Rejections of one address above the limit per second are counted instead.
+    /// Queues a record. Rejections of one address above the limit per second are only counted.
     pub fn record(&self, record: AuditRecord) {
         self.writer.add(|lines| lines.record(record));
     }
@@ -65,7 +65,7 @@ impl AuditLog {
         self.writer.reopen();
     }
 
-    /// Ends the writer after the records in the queue.
+    /// Ends the writer after it has written the queued records.
     pub fn close(&self) {
         self.writer.close();
     }
@@ -77,7 +77,7 @@ impl GatewayLines {
             self.prepare();
             let address = record.address_text().unwrap_or_default();
             if !self.limiter.admit(address, record.event()) {
-                // Summarized after this second.
+                // Counted for a summary, which is queued after this second.
                 return;
             }
         }
@@ -86,7 +86,7 @@ impl GatewayLines {
 }
 
 impl LineSource for GatewayLines {
-    /// Queues a record for each address whose rejections of an earlier second were not all written.
+    /// Queues summaries of the rejections that were only counted in earlier seconds.
     fn prepare(&mut self) {
         let now_ms = unix_ms();
         for summary in self.limiter.summaries(now_ms) {
@@ -104,7 +104,7 @@ impl LineSource for GatewayLines {
         let Some(record) = self.queue.pop() else {
             return false;
         };
-        // All members are texts and numbers, which JSON can represent.
+        // All fields are strings and numbers, which JSON can represent.
         let _ = record.push_line(lines);
         true
     }
@@ -198,7 +198,7 @@ mod tests {
             })
             .sum();
         assert_eq!(single as u64 + summarized, rejected);
-        // The test may have begun shortly before the end of a second.
+        // 100 rejections a second are written; the test may extend over up to three seconds.
         assert!((100..=300).contains(&single), "{single}");
     }
 

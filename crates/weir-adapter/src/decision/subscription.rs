@@ -1,4 +1,5 @@
-//! Decision about a subscription, in up to three steps: names, limits, acceptance.
+//! Decision of the remote adapter about a subscription, in up to three steps: names of items and
+//! fields, limits, acceptance.
 
 use weir_identity::ari::{AdapterMethod, AdapterReply, AdapterRequest, TableInfo};
 
@@ -15,17 +16,17 @@ pub struct RequestedSubscription {
     pub user: Option<String>,
     /// Session ID.
     pub session: String,
-    /// Number of the subscription within the session.
+    /// Number of the subscription within the session (`LS_subId`).
     pub window: i32,
     /// Item group, as the client wrote it.
     pub group: String,
     /// Field schema, as the client wrote it.
     pub schema: String,
-    /// Data adapter.
+    /// Data adapter; `None` for the default one.
     pub data_adapter: Option<String>,
     /// `true` if the adapter requests notifications about this user's subscriptions (tables).
     pub wants_tables: bool,
-    /// Limits before the adapter's.
+    /// Limits that apply in addition to the adapter's.
     pub limits: RequestedLimits,
     /// Response to the client if the adapter is unavailable.
     pub unavailable: Unavailable,
@@ -38,42 +39,47 @@ pub enum SubscriptionProgress {
     Wait,
     /// Send these requests.
     Send(Vec<AdapterRequest>),
-    /// The adapter has named items and fields. Admit them as if the client had written them, then
-    /// call [`SubscriptionFlow::admit`] with the canonical names.
+    /// The adapter has named items and fields. Check them as if the client had requested them by
+    /// these names, then call [`SubscriptionFlow::admit`] with the canonical names.
     Named {
         /// Item names.
         items: Vec<String>,
         /// Field names.
         fields: Vec<String>,
     },
-    /// The subscription begins, with these limits. With a table, its end must be notified.
+    /// The subscription begins, with these limits. If there is a table, the adapter must be
+    /// notified when the subscription ends.
     Accepted(AdapterLimits, Option<Box<TableInfo>>),
     /// The subscription is refused.
     Refused(SubscriptionRefusal),
 }
 
+/// Replies for which a decision waits.
 #[derive(Debug)]
 enum SubscriptionStep {
+    /// Names received so far: `GIS` and `GSC`.
     Names {
         items: Option<Vec<String>>,
         fields: Option<Vec<String>>,
     },
+    /// Limits of the items: `GIT` and `GUI`.
     Limits {
-        /// Requests without a reply.
+        /// Number of requests without a reply.
         open: usize,
     },
+    /// Acceptance of the subscription: `NNT`.
     Tables(AdapterLimits, Box<TableInfo>),
-    /// A decision was made.
+    /// None: the decision is made.
     Done,
 }
 
-/// A subscription that the adapter decides about.
+/// State of a decision about one subscription.
 #[derive(Debug)]
 pub struct SubscriptionFlow {
     wanted: RequestedSubscription,
     /// Canonical names.
     items: Vec<String>,
-    /// Items whose limits are not cached, as requested with `GIT` and `GUI`.
+    /// Items whose limits are not cached: those requested with `GIT`, and those with `GUI`.
     missing: [Vec<String>; 2],
     step: SubscriptionStep,
 }
@@ -115,14 +121,14 @@ impl SubscriptionFlow {
         now_ms: u64,
     ) -> SubscriptionProgress {
         self.items = items;
-        let unknown = |is_known: &dyn Fn(&str) -> bool| -> Vec<String> {
-            let items = self.items.iter().filter(|item| !is_known(item));
+        let missing = |is_cached: &dyn Fn(&str) -> bool| -> Vec<String> {
+            let items = self.items.iter().filter(|item| !is_cached(item));
             items.cloned().collect()
         };
         let user = &self.wanted.user;
         self.missing = [
-            unknown(&|item| cache.item(item).is_some()),
-            unknown(&|item| cache.user_item(user, item, now_ms).is_some()),
+            missing(&|item| cache.item(item).is_some()),
+            missing(&|item| cache.user_item(user, item, now_ms).is_some()),
         ];
         let [items, user_items] = self.missing.clone();
         let mut requests = Vec::new();
@@ -139,7 +145,7 @@ impl SubscriptionFlow {
             open: requests.len(),
         };
         match requests.is_empty() {
-            true => self.limit(cache, now_ms),
+            true => self.apply_limits(cache, now_ms),
             false => SubscriptionProgress::Send(requests),
         }
     }
@@ -189,7 +195,7 @@ impl SubscriptionFlow {
                     _ => SubscriptionProgress::Wait,
                 }
             }
-            // A late reply of an earlier step.
+            // A late reply to a request of an earlier step.
             _ => SubscriptionProgress::Wait,
         }
     }
@@ -200,20 +206,21 @@ impl SubscriptionFlow {
         };
         *open -= 1;
         match *open {
-            0 => self.limit(cache, now_ms),
+            0 => self.apply_limits(cache, now_ms),
             _ => SubscriptionProgress::Wait,
         }
     }
 
-    /// Applies the limits of all items, then requests acceptance if the adapter is to be notified.
-    fn limit(&mut self, cache: &ItemCache, now_ms: u64) -> SubscriptionProgress {
+    /// Applies the limits of all items. If the adapter wants notifications, then requests its
+    /// acceptance.
+    fn apply_limits(&mut self, cache: &ItemCache, now_ms: u64) -> SubscriptionProgress {
         let user = &self.wanted.user;
         let data = self.items.iter().map(|item| {
             let user_data = cache.user_item(user, item, now_ms);
             cache.item(item).zip(user_data)
         });
         let Some(data) = data.collect::<Option<Vec<_>>>() else {
-            // Entries were evicted or have expired meanwhile.
+            // Cache entries were evicted or have expired in the meantime: request them again.
             return self.admit(self.items.clone(), cache, now_ms);
         };
         match self.wanted.limits.restrict(&data) {

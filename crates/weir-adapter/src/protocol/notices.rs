@@ -1,4 +1,4 @@
-//! Notifications of the adapter that wait for an answer, or for the request that they concern.
+//! Notifications from the adapter that wait for a response, or for the request that they concern.
 
 use foldhash::HashMap;
 use weir_identity::ari::{AdapterNotification, AriError, NotificationResult};
@@ -6,14 +6,14 @@ use weir_identity::ari::{AdapterNotification, AriError, NotificationResult};
 use super::action::{NotificationTicket, ProtocolAction};
 use super::text::{MESSAGE_BYTES_MAX, cut};
 
-/// Most notifications without an answer. More are not read before.
-const UNANSWERED_MAX: usize = 1_000;
-/// Longest ID of a notification, in bytes.
+/// Maximum number of notifications without a response. Until it falls, no more are read.
+const PENDING_MAX: usize = 1_000;
+/// Maximum length of the ID of a notification.
 const ID_BYTES_MAX: usize = 64;
-/// Longest session ID, in bytes.
+/// Maximum length of a session ID.
 const SESSION_BYTES_MAX: usize = 256;
 
-/// A notification to report.
+/// A notification for the caller of the protocol.
 #[derive(Debug)]
 pub(super) struct Notice(NotificationTicket, AdapterNotification);
 
@@ -23,24 +23,27 @@ impl<T> From<Notice> for ProtocolAction<T> {
     }
 }
 
-/// Notifications without an answer.
+/// Notifications without a response.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     /// Number of the connection.
     generation: u64,
+    /// Number of the last notification.
     last: u64,
-    /// ID of the adapter, and the notification without texts.
-    unanswered: HashMap<u64, (String, AdapterNotification)>,
-    /// Notifications about sessions and subscriptions that are being accepted.
+    /// The adapter's ID of a notification, and the notification without its texts; by number.
+    pending: HashMap<u64, (String, AdapterNotification)>,
+    /// Session IDs and notifications about sessions and subscriptions that the adapter has not
+    /// accepted yet.
     deferred: Vec<(String, Notice)>,
 }
 
 impl Notices {
+    /// Returns `true` if no more notifications may be read.
     pub(super) fn is_full(&self) -> bool {
-        self.unanswered.len() >= UNANSWERED_MAX
+        self.pending.len() >= PENDING_MAX
     }
 
-    /// Forgets everything about the connection.
+    /// Discards all notifications, because the connection has ended.
     pub(super) fn reset(&mut self) {
         *self = Self {
             generation: self.generation + 1,
@@ -48,41 +51,41 @@ impl Notices {
         };
     }
 
-    /// Receives a notification. Returns it unless it has to wait for a request, which `waits`
-    /// decides by session.
+    /// Stores a notification about a session or subscription. Returns it unless `must_wait` returns
+    /// `true` for its session, because a request of that session is pending.
     pub(super) fn receive(
         &mut self,
         id: &str,
         mut notification: AdapterNotification,
-        waits: impl Fn(&str) -> bool,
+        must_wait: impl Fn(&str) -> bool,
         out: &mut String,
     ) -> Result<Option<Notice>, AriError> {
         if id.len() > ID_BYTES_MAX {
             return Err(AriError::Line);
         }
-        let (session, plain) = match &mut notification {
+        let (session, without_texts) = match &mut notification {
             AdapterNotification::ForceSessionEnd { session, cause } => {
                 if let Some((_, Some(message))) = cause {
                     cut(message, MESSAGE_BYTES_MAX);
                 }
-                let plain = AdapterNotification::ForceSessionEnd {
+                let without_texts = AdapterNotification::ForceSessionEnd {
                     session: String::new(),
                     cause: None,
                 };
-                (session.clone(), plain)
+                (session.clone(), without_texts)
             }
             AdapterNotification::ForceUnsubscription { session, window } => {
-                let plain = AdapterNotification::ForceUnsubscription {
+                let without_texts = AdapterNotification::ForceUnsubscription {
                     session: String::new(),
                     window: *window,
                 };
-                (session.clone(), plain)
+                (session.clone(), without_texts)
             }
             _ => return Ok(None),
         };
         if session.len() > SESSION_BYTES_MAX {
             let result = NotificationResult::Failed("unknown session".to_owned());
-            plain.encode_result(id, &result, out);
+            without_texts.encode_result(id, &result, out);
             return Ok(None);
         }
         self.last += 1;
@@ -90,27 +93,29 @@ impl Notices {
             generation: self.generation,
             number: self.last,
         };
-        self.unanswered.insert(self.last, (id.to_owned(), plain));
+        self.pending
+            .insert(self.last, (id.to_owned(), without_texts));
         let notice = Notice(ticket, notification);
-        if waits(&session) {
+        if must_wait(&session) {
             self.deferred.push((session, notice));
             return Ok(None);
         }
         Ok(Some(notice))
     }
 
-    /// Returns the notifications that have waited for a request of a session.
+    /// Removes and returns the notifications that have waited for a request of a session.
     pub(super) fn release(&mut self, session: &str) -> Vec<Notice> {
         if self.deferred.is_empty() {
             return Vec::new();
         }
         let all = std::mem::take(&mut self.deferred);
-        let (due, left): (Vec<_>, _) = all.into_iter().partition(|(name, _)| name == session);
-        self.deferred = left;
-        due.into_iter().map(|(_, notice)| notice).collect()
+        let (released, deferred): (Vec<_>, _) =
+            all.into_iter().partition(|(name, _)| name == session);
+        self.deferred = deferred;
+        released.into_iter().map(|(_, notice)| notice).collect()
     }
 
-    /// Appends the answer, unless the notification belongs to an earlier connection.
+    /// Appends the response to `out`, unless the notification belongs to an earlier connection.
     pub(super) fn respond(
         &mut self,
         ticket: NotificationTicket,
@@ -120,7 +125,7 @@ impl Notices {
         if ticket.generation != self.generation {
             return;
         }
-        if let Some((id, notification)) = self.unanswered.remove(&ticket.number) {
+        if let Some((id, notification)) = self.pending.remove(&ticket.number) {
             notification.encode_result(&id, result, out);
         }
     }

@@ -228,9 +228,9 @@ fn adapter_without_credentials_is_initialized_after_a_second() {
     let mut pair = Pair::new(options());
     pair.protocol.connected(pair.now_ms);
     assert_eq!(pair.protocol.next_deadline_ms(), Some(pair.now_ms + 1_000));
-    pair.pass(999);
+    pair.advance(999);
     assert!(pair.take().is_empty());
-    pair.pass(1);
+    pair.advance(1);
     assert_eq!(pair.methods(), ["MPI"]);
     // Credentials that come late still name the SDK.
     pair.feed("1|RAC|S|SDK|S|Node.js+Adapter+SDK");
@@ -265,16 +265,16 @@ fn rejected_adapters_wait_longer_each_time() {
         assert!(!pair.metrics.is_connected());
     }
     pair.protocol.connected(pair.now_ms);
-    pair.pass(5_000);
+    pair.advance(5_000);
     assert_eq!(pair.closes, 8, "no credentials");
     pair.protocol.connected(pair.now_ms);
     pair.feed(CREDENTIALS);
     for _ in 0..3 {
-        pair.pass(9_999);
+        pair.advance(9_999);
         pair.feed("KEEPALIVE");
     }
     assert_eq!(pair.closes, 8);
-    pair.pass(9_999);
+    pair.advance(9_999);
     assert_eq!(pair.closes, 9, "no reply to the first request");
     pair.protocol.connected(pair.now_ms);
     pair.feed(CREDENTIALS);
@@ -304,16 +304,16 @@ fn silent_adapter_times_out_requests_then_the_connection() {
     let mut pair = Pair::ready(options(), B);
     pair.request(1, items("g"), WhileDown::Wait);
     let id = pair.requests().remove(0).0;
-    pair.pass(TIMEOUT_MS - 1);
+    pair.advance(TIMEOUT_MS - 1);
     assert!(pair.outcomes.is_empty());
-    pair.pass(1);
+    pair.advance(1);
     assert_eq!(pair.outcome(), (1, Err(AdapterFailure::Timeout)));
     pair.feed(&format!("{id}|GIS|S|late"));
     assert!(pair.outcomes.is_empty() && pair.closes == 0);
     assert_eq!(pair.metrics.late_replies(), 1);
-    pair.pass(14_999);
+    pair.advance(14_999);
     assert_eq!(pair.closes, 0);
-    pair.pass(1);
+    pair.advance(1);
     assert_eq!(pair.closes, 1);
     assert_eq!(
         pair.count(AdapterMethod::GetItems, RequestOutcome::Timeout),
@@ -328,7 +328,7 @@ fn late_acceptance_is_undone() {
     pair.request(2, new_tables("S2", 4), WhileDown::Fail);
     pair.request(3, new_session("S3"), WhileDown::Fail);
     let ids: Vec<String> = pair.requests().into_iter().map(|(id, _)| id).collect();
-    pair.pass(TIMEOUT_MS);
+    pair.advance(TIMEOUT_MS);
     assert_eq!(pair.outcomes.len(), 3);
     pair.feed(&format!("{}|NNS|V", ids[0]));
     assert!(pair.take()[0].contains("|NSC|S|S1"));
@@ -419,7 +419,7 @@ fn unreadable_lines_close_the_connection() {
         pair.feed(line);
         assert_eq!(pair.closes, 1, "{line}");
         assert_eq!(pair.take(), ["0|CLOSE|S|reason|S|protocol%20violation"]);
-        pair.pass(0);
+        pair.advance(0);
         assert_eq!(pair.outcome(), (1, Err(AdapterFailure::Down)));
         assert_eq!(pair.protocol.pause_ms(), 0, "it may return at once");
     }
@@ -438,15 +438,15 @@ fn requests_wait_for_a_connection_up_to_their_deadline() {
     pair.request(1, user("anna", "r1"), WhileDown::Fail);
     assert_eq!(pair.outcome(), (1, Err(AdapterFailure::Down)));
     pair.request(2, items("a"), WhileDown::Wait);
-    pair.pass(1_000);
+    pair.advance(1_000);
     pair.request(3, items("b"), WhileDown::Wait);
-    pair.pass(2_000);
+    pair.advance(2_000);
     assert_eq!(pair.outcome(), (2, Err(AdapterFailure::Timeout)));
     pair.connect();
     let id = pair.requests().remove(0).0;
     // Lost before the reply: a query is sent again, an acceptance is not.
     pair.request(4, new_tables("S1", 1), WhileDown::Wait);
-    pair.lose();
+    pair.disconnect();
     assert_eq!(pair.outcome(), (4, Err(AdapterFailure::Down)));
     pair.take();
     pair.connect();
@@ -465,11 +465,11 @@ fn clients_with_the_same_credentials_share_a_request() {
     pair.request(3, user("bob", "r3"), WhileDown::Fail);
     let requests = pair.requests();
     assert_eq!(requests.len(), 2);
-    pair.pass(TIMEOUT_MS);
+    pair.advance(TIMEOUT_MS);
     assert_eq!(pair.outcomes.len(), 3);
     pair.outcomes.clear();
     // The client tries again while the adapter still works.
-    pair.pass(1_000);
+    pair.advance(1_000);
     pair.request(4, user("anna", "r4"), WhileDown::Fail);
     assert!(pair.take().is_empty());
     pair.feed(&format!("{}|NUS|D|0|B|0", requests[0].0));
@@ -482,10 +482,10 @@ fn clients_with_the_same_credentials_share_a_request() {
     assert!(token == 5 && matches!(outcome, Err(AdapterFailure::Exception(_))));
     pair.request(6, user("bob", "r6"), WhileDown::Fail);
     assert_eq!(pair.methods(), ["NUS"]);
-    pair.pass(9_999);
+    pair.advance(9_999);
     pair.feed("KEEPALIVE");
     assert_eq!(pair.metrics.pending(), 1);
-    pair.pass(1);
+    pair.advance(1);
     assert_eq!(pair.metrics.pending(), 0, "forgotten after 10 s");
 }
 
@@ -523,7 +523,7 @@ fn notifications_of_one_session_follow_each_other() {
     pair.feed(&format!("{id}|NSC|EN|ignored"));
     assert_eq!(pair.outcomes.len(), 2);
     assert!(!pair.protocol.is_idle(), "S2 waits");
-    pair.pass(TIMEOUT_MS);
+    pair.advance(TIMEOUT_MS);
     assert!(pair.protocol.is_idle());
 }
 
@@ -549,7 +549,7 @@ fn close_notifications_are_recovered_as_configured() {
         assert_eq!(sent.len(), 2);
         pair.feed(&format!("{}|NSC|V", sent[0].0));
         // S3 was sent now; another one waits in its place.
-        pair.lose();
+        pair.disconnect();
         pair.notify_close(session_close("S4"));
         pair.take();
         pair.connect();
@@ -613,7 +613,7 @@ fn flood_of_notifications_is_not_read() {
     pair.collect();
     assert_eq!(pair.notices.len(), 1_000);
     assert!(!pair.protocol.wants_input());
-    pair.pass(60_000);
+    pair.advance(60_000);
     assert_eq!(pair.closes, 0, "the adapter is not silent, it has to wait");
     let mut answered = 0;
     while let Some((ticket, _)) = pair.notices.pop() {

@@ -234,8 +234,8 @@ fn roundtrip_response_is_checked() {
 
 #[test]
 fn inconsistent_distribution_is_rejected() {
-    distribution("d", &three(), 3).unwrap();
-    distribution("d", &Distribution::default(), 0).unwrap();
+    check_consistent("d", &three(), 3).unwrap();
+    check_consistent("d", &Distribution::default(), 0).unwrap();
     type Change = fn(&mut Distribution);
     let cases: [(Change, &str); 6] = [
         (|it| it.pairs.swap(0, 1), "are not ascending"),
@@ -251,7 +251,7 @@ fn inconsistent_distribution_is_rejected() {
     for (change, expected) in cases {
         let mut found = three();
         change(&mut found);
-        assert_error(distribution("d", &found, 3), expected);
+        assert_error(check_consistent("d", &found, 3), expected);
     }
 }
 

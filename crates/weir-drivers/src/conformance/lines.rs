@@ -1,4 +1,5 @@
-//! Checks beyond the typed commands: invalid lines, several commands at a time, end of input.
+//! Conformance checks that write lines to a driver directly: invalid lines, several commands at a
+//! time, end of input.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
@@ -12,14 +13,15 @@ use super::outcome::{CheckEnd, CheckResult, ConformanceError, require};
 use super::session::{COMMAND_TIMEOUT, CheckSession, settings};
 use crate::DriverProgram;
 
+/// Checks that invalid lines get error responses, and that responses have the order of the lines.
 pub(super) fn invalid_lines(session: &mut CheckSession<'_>) -> CheckResult {
-    let mut talk = LineSession::start(session.program)?;
-    talk.say("this is no JSON\n[\n");
+    let mut driver = LineSession::start(session.program)?;
+    driver.send("this is no JSON\n[\n");
     // Several commands at the same time get responses in order.
-    talk.say(
+    driver.send(
         "{\"id\":5,\"op\":\"dance\"}\n{\"id\":6,\"op\":\"gc\"}\n{\"id\":7,\"op\":\"produce\"}\n",
     );
-    talk.say("{\"id\":8,\"op\":\"hello\",\"protocol\":1}\n");
+    driver.send("{\"id\":8,\"op\":\"hello\",\"protocol\":1}\n");
     for (line, id, ok) in [
         ("a line without JSON", Value::Null, false),
         ("an incomplete list", Value::Null, false),
@@ -29,25 +31,26 @@ pub(super) fn invalid_lines(session: &mut CheckSession<'_>) -> CheckResult {
         ("hello", json!(8), true),
     ] {
         let expected = format!("id {id}, ok {ok} for {line}, in the order of the lines");
-        let answer = talk.answer(&expected)?;
+        let response = driver.receive(&expected)?;
         require!(
-            answer["id"] == id && answer["ok"] == ok,
+            response["id"] == id && response["ok"] == ok,
             expected,
-            "{answer}"
+            "{response}"
         );
         require!(
-            ok || answer["error"].is_string(),
+            ok || response["error"].is_string(),
             format!("an error text for {line}"),
-            "{answer}"
+            "{response}"
         );
     }
-    talk.ends_in_time(EXIT_TIMEOUT)
+    driver.require_exit(EXIT_TIMEOUT)
 }
 
+/// Checks that a driver exits when its input ends during a command.
 pub(super) fn end_of_input(session: &mut CheckSession<'_>) -> CheckResult {
     session.need("steady.consume")?;
     let topic = session.topic("end")?;
-    let mut talk = LineSession::start(session.program)?;
+    let mut driver = LineSession::start(session.program)?;
     let mut configure = json!({
         "id": 1, "op": "configure", "timeout_ms": 60_000, "bootstrap": session.cluster.bootstrap,
         "profile": "check", "settings": settings(),
@@ -55,26 +58,26 @@ pub(super) fn end_of_input(session: &mut CheckSession<'_>) -> CheckResult {
     if let Some(file) = &session.cluster.client_file {
         configure["client_file"] = json!(file);
     }
-    talk.say(&format!("{configure}\n"));
-    let answer = talk.answer("a valid response to configure")?;
-    require!(answer["ok"] == true, "success of configure", "{answer}");
-    let work = json!({
+    driver.send(&format!("{configure}\n"));
+    let response = driver.receive("a valid response to configure")?;
+    require!(response["ok"] == true, "success of configure", "{response}");
+    let steady = json!({
         "id": 2, "op": "steady", "timeout_ms": 600_000, "topic": topic, "len": 10, "seed": 1,
         "role": "consume", "rate": 0, "seconds": 300,
     });
-    talk.say(&format!("{work}\n"));
+    driver.send(&format!("{steady}\n"));
     // The report of the first second shows that the driver is executing the command.
     let expected = "an event of the first second of steady";
-    let event = talk.answer(expected)?;
+    let event = driver.receive(expected)?;
     require!(
         event["id"] == 2 && event["event"] == "second",
         expected,
         "{event}"
     );
-    talk.ends_in_time(EXIT_TIMEOUT)
+    driver.require_exit(EXIT_TIMEOUT)
 }
 
-/// A driver controlled by lines, killed when dropped.
+/// A driver to which lines are written directly; killed when dropped.
 struct LineSession {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -94,7 +97,7 @@ impl LineSession {
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
         let read = move || {
-            // Invariant: it is a pipe.
+            // Invariant: standard output is a pipe, so it is present.
             let lines = stdout.into_iter().flat_map(|it| BufReader::new(it).lines());
             for line in lines.map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -112,7 +115,7 @@ impl LineSession {
     }
 
     /// Writes lines. If the driver has exited, the next read reports it.
-    fn say(&mut self, text: &str) {
+    fn send(&mut self, text: &str) {
         if let Some(stdin) = &mut self.stdin {
             if let Err(error) = stdin
                 .write_all(text.as_bytes())
@@ -123,7 +126,8 @@ impl LineSession {
         }
     }
 
-    fn answer(&self, expected: &str) -> CheckResult<Value> {
+    /// Reads the next line as JSON. An error shows `expected`, the description of that line.
+    fn receive(&self, expected: &str) -> CheckResult<Value> {
         let line = self.lines.recv_timeout(COMMAND_TIMEOUT);
         let line = line.map_err(|error| CheckEnd::deviation(expected, error.to_string()))?;
         serde_json::from_str(&line)
@@ -131,9 +135,9 @@ impl LineSession {
     }
 
     /// Closes the input of the driver, which must then exit.
-    fn ends_in_time(mut self, tolerated: Duration) -> CheckResult {
+    fn require_exit(mut self, timeout: Duration) -> CheckResult {
         drop(self.stdin.take());
-        let deadline = Instant::now() + tolerated;
+        let deadline = Instant::now() + timeout;
         loop {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return Ok(());
@@ -141,8 +145,8 @@ impl LineSession {
             require!(
                 Instant::now() < deadline,
                 "exit within 2 s of the end of its input",
-                "it still runs after {} s",
-                tolerated.as_secs()
+                "the driver still runs after {} s",
+                timeout.as_secs()
             );
             thread::park_timeout(EXIT_POLL);
         }

@@ -1,4 +1,4 @@
-//! Coordinator's end of an agent: sessions on its machine, and the detection of its loss.
+//! Coordinator's side of an agent: sessions on the agent's machine, and detection of a lost agent.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,24 +13,27 @@ use std::time::{Duration, Instant};
 use super::channel::Channel;
 use super::frames::{Frame, FrameKind};
 
-/// Machine of an agent that has joined. Its sessions end when this is dropped.
+/// Machine of an agent that has joined. Dropping it ends the sessions on the machine.
 #[derive(Debug)]
 pub(crate) struct AgentMachine {
     link: Arc<AgentLink>,
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Connection to an agent, shared by its threads and sessions.
 #[derive(Debug)]
 struct AgentLink {
     name: String,
     channel: Channel,
     state: Mutex<LinkState>,
+    /// Notified when the connection has ended.
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct LinkState {
     last_session: u32,
+    /// Sessions by number.
     sessions: BTreeMap<u32, Session>,
     /// Reason why the connection has ended.
     lost: Option<String>,
@@ -38,8 +41,10 @@ struct LinkState {
 
 #[derive(Debug)]
 struct Session {
+    /// Queue of the output; `None` after its end.
     output: Option<SyncSender<Vec<u8>>>,
     log: Option<File>,
+    /// Exit status; `None` while the session runs.
     status: Option<ExitStatus>,
 }
 
@@ -53,15 +58,15 @@ impl AgentMachine {
             state: Mutex::default(),
             ended: Condvar::new(),
         });
-        let (reading, beating) = (Arc::clone(&link), Arc::clone(&link));
+        let (reader, heartbeat) = (Arc::clone(&link), Arc::clone(&link));
         let threads = vec![
-            thread::spawn(move || reading.read()),
-            thread::spawn(move || beating.beat()),
+            thread::spawn(move || reader.read_frames()),
+            thread::spawn(move || heartbeat.send_heartbeats()),
         ];
         Ok(Self { link, threads })
     }
 
-    /// Starts a session. Its log goes to a file. Returns it with its output.
+    /// Starts a session, whose log is written to the file `log`. Returns it with its output.
     ///
     /// # Errors
     /// An error if the agent was lost.
@@ -70,7 +75,7 @@ impl AgentMachine {
         let number = {
             let mut state = self.link.lock();
             if let Some(reason) = &state.lost {
-                return Err(self.link.lost(reason));
+                return Err(self.link.lost_error(reason));
             }
             state.last_session += 1;
             let number = state.last_session;
@@ -97,7 +102,7 @@ impl AgentMachine {
         Ok((session, output))
     }
 
-    /// Closes the connection without a message.
+    /// Closes the connection without an `End` message.
     #[cfg(test)]
     pub(super) fn disconnect(&self) {
         self.link.end("disconnected");
@@ -135,11 +140,11 @@ impl AgentLink {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lost(&self, reason: &str) -> io::Error {
+    fn lost_error(&self, reason: &str) -> io::Error {
         io::Error::other(format!("agent {} was lost: {reason}", self.name))
     }
 
-    fn read(&self) {
+    fn read_frames(&self) {
         let reason = loop {
             match self.channel.receive() {
                 Ok(Some(frame)) => {
@@ -175,8 +180,8 @@ impl AgentLink {
             FrameKind::Output => {
                 let output = session.output.clone();
                 drop(state);
-                // Waits if the queue is full; then the agent waits, too. Fails if the reader has
-                // been dropped.
+                // Blocks while the queue is full, which in turn blocks the agent. Fails if the
+                // reader has been dropped.
                 output.map(|it| it.send(frame.data));
             }
             FrameKind::Log => {
@@ -201,7 +206,7 @@ impl AgentLink {
             state.lost = Some(reason.to_owned());
             for session in state.sessions.values_mut() {
                 if session.status.is_none() {
-                    let text = format!("{}\n", self.lost(reason));
+                    let text = format!("{}\n", self.lost_error(reason));
                     let _ = session
                         .log
                         .as_mut()
@@ -216,12 +221,12 @@ impl AgentLink {
         self.channel.close();
     }
 
-    /// Sends heartbeats from an own thread, so that work is not mistaken for loss.
-    fn beat(&self) {
+    /// Sends heartbeats from a separate thread, so that a busy coordinator does not count as lost.
+    fn send_heartbeats(&self) {
         let mut state = self.lock();
         while state.lost.is_none() {
             drop(state);
-            // The reading thread detects the loss.
+            // If this fails, the reader thread detects the lost agent.
             let _ = self.channel.send(FrameKind::Heartbeat, 0, &[]);
             let waited = self.ended.wait_timeout(self.lock(), HEARTBEAT_INTERVAL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -229,16 +234,17 @@ impl AgentLink {
     }
 }
 
-/// Session on an agent's machine; ended when dropped.
+/// Session on an agent's machine. Dropping it ends the session.
 #[derive(Debug)]
 pub(crate) struct AgentSession {
     link: Arc<AgentLink>,
     number: u32,
+    /// Input that stays open until the session is dropped.
     input: Option<SessionInput>,
 }
 
 impl AgentSession {
-    /// Returns the input of the session, which ends when it is dropped.
+    /// Returns the input of the session. Dropping it ends the input.
     pub(crate) fn input(&self) -> SessionInput {
         SessionInput {
             link: Arc::clone(&self.link),
@@ -246,8 +252,8 @@ impl AgentSession {
         }
     }
 
-    /// Keeps the input open as long as the session.
-    pub(crate) fn keep(&mut self, input: SessionInput) {
+    /// Keeps the input open until the session is dropped.
+    pub(crate) fn keep_input(&mut self, input: SessionInput) {
         self.input = Some(input);
     }
 
@@ -261,12 +267,13 @@ impl AgentSession {
 impl Drop for AgentSession {
     fn drop(&mut self) {
         self.link.lock().sessions.remove(&self.number);
-        // Fails only if the agent was lost; then the session has ended.
+        // Empty: the end of the input, which ends the session. Fails only if the agent was lost;
+        // then the session has ended.
         let _ = self.link.channel.send(FrameKind::Input, self.number, &[]);
     }
 }
 
-/// Input of a session; its end when dropped.
+/// Input of a session. Dropping it ends the input.
 #[derive(Debug)]
 pub(crate) struct SessionInput {
     link: Arc<AgentLink>,
@@ -288,7 +295,8 @@ impl Write for SessionInput {
 
 impl Drop for SessionInput {
     fn drop(&mut self) {
-        // Fails only if the agent was lost; then the session has ended.
+        // Empty: the end of the input. Fails only if the agent was lost; then the session has
+        // ended.
         let _ = self.link.channel.send(FrameKind::Input, self.number, &[]);
     }
 }
@@ -298,6 +306,7 @@ impl Drop for SessionInput {
 pub(crate) struct SessionOutput {
     chunks: Receiver<Vec<u8>>,
     chunk: Vec<u8>,
+    /// Number of bytes of `chunk` that have been read.
     read: usize,
 }
 
@@ -329,11 +338,11 @@ fn exit_status(code: i32) -> ExitStatus {
 
 /// Time between two heartbeats.
 pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum time without a message of the other end.
+/// Maximum time without a message from the other side.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Maximum time for the agent to end its processes.
+/// Maximum time in which the agent must end its processes.
 pub(super) const END_TIMEOUT: Duration = Duration::from_secs(15);
 /// Size of the queue of a session's output, in chunks of up to 16 KiB.
 const CHUNKS_QUEUED_MAX: usize = 256;
-/// Exit code of a session whose agent was lost, as that of ssh.
+/// Exit code of a session whose agent was lost; the same as ssh uses for a lost connection.
 const LOST_CODE: i32 = 255;

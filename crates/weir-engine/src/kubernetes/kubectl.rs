@@ -1,4 +1,5 @@
-//! A run in a cluster, through the system's `kubectl`, so that its configuration and login apply.
+//! Execution of a run in a Kubernetes cluster with the installed `kubectl`, so that the user's
+//! `kubectl` configuration and credentials apply.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -26,7 +27,7 @@ pub enum KubernetesError {
     /// The results cannot be stored.
     #[error("cannot store the results: {0}")]
     Results(io::Error),
-    /// The coordinator ended without results; the last line of its log.
+    /// The coordinator ended without results, with the last line of its log.
     #[error("the coordinator ended without results: {0}")]
     NoResults(String),
     /// The user interrupted the run.
@@ -43,13 +44,13 @@ pub struct KubernetesResult {
     pub exit_code: Option<u8>,
 }
 
-/// Objects of a run in the cluster; deleted when dropped.
+/// Objects of a run in the cluster. Dropping it deletes them.
 struct CreatedObjects<'a>(&'a KubernetesRun);
 
 impl KubernetesRun {
-    /// Creates the objects, follows the log of the coordinator, and collects its results below
-    /// `out`. Deletes the objects at the end of any kind. `note` is called with the lines of the
-    /// log; `stop` ends the run.
+    /// Creates the objects, follows the log of the coordinator, and writes the results that the log
+    /// contains to a directory below `out`. Deletes the objects, even after an error. Calls `note`
+    /// with the other lines of the log. Setting `stop` to `true` ends the run.
     ///
     /// # Errors
     /// [`KubernetesError`] if the run has no results.
@@ -59,11 +60,11 @@ impl KubernetesRun {
         note: &mut dyn FnMut(&str),
         stop: &AtomicBool,
     ) -> Result<KubernetesResult, KubernetesError> {
-        // Before the first one is created: the command may fail after some of them.
+        // Before `create`, which may fail after it has created some objects.
         let created = CreatedObjects(self);
         self.create()?;
         note("created the objects of the run; waiting for the coordinator's pod");
-        let mut results = Results {
+        let mut results = LoggedResults {
             reader: ArchiveReader::new(out),
             dir: None,
             has_log: false,
@@ -76,7 +77,7 @@ impl KubernetesRun {
             if results.dir.is_some() {
                 break;
             }
-            // A log that broke off, or whose pod has not started, is read again from its start.
+            // The log is incomplete, or the pod has not started: read the log from its start.
             ended_logs += u32::from(self.exit_code()?.is_some());
             let limit = match results.has_log {
                 true => self.deadline,
@@ -102,7 +103,7 @@ impl KubernetesRun {
             .spawn()
             .map_err(KubernetesError::Start)?;
         if let Some(mut input) = child.stdin.take() {
-            // Fails if it has ended; then it reports the reason.
+            // Fails if `kubectl` has ended; then its output has the reason.
             let _ = input.write_all(self.manifests().as_bytes());
         }
         let output = child.wait_with_output().map_err(KubernetesError::Start)?;
@@ -112,7 +113,7 @@ impl KubernetesRun {
     /// Reads the log of the coordinator until it ends.
     fn follow(
         &self,
-        results: &mut Results,
+        results: &mut LoggedResults,
         note: &mut dyn FnMut(&str),
         stop: &AtomicBool,
     ) -> Result<(), KubernetesError> {
@@ -128,7 +129,7 @@ impl KubernetesRun {
             .map_err(KubernetesError::Start)?;
         let (sender, lines) = mpsc::sync_channel(LINES_QUEUED_MAX);
         if let Some(output) = child.0.stdout.take() {
-            forward(output, sender.clone(), LogLine::Log);
+            forward(output, sender.clone(), LogLine::Coordinator);
         }
         if let Some(errors) = child.0.stderr.take() {
             forward(errors, sender.clone(), LogLine::Kubectl);
@@ -137,7 +138,8 @@ impl KubernetesRun {
         results.read(&lines, note, stop)
     }
 
-    /// Returns the exit code of the coordinator's container; `None`: it runs, or is not known.
+    /// Returns the exit code of the coordinator's container; `None`: the container runs, or the
+    /// exit code is not known.
     fn exit_code(&self) -> Result<Option<u8>, KubernetesError> {
         let selector = format!("job-name={}", self.coordinator_job());
         let path = "jsonpath={.items[*].status.containerStatuses[*].state.terminated.exitCode}";
@@ -147,6 +149,7 @@ impl KubernetesRun {
         Ok(String::from_utf8_lossy(&output.stdout).trim().parse().ok())
     }
 
+    /// Waits up to [`EXIT_CODE_TIMEOUT`] for the exit code of the coordinator's container.
     fn wait_for_exit_code(&self, stop: &AtomicBool) -> Result<Option<u8>, KubernetesError> {
         let deadline = Instant::now() + EXIT_CODE_TIMEOUT;
         loop {
@@ -159,7 +162,8 @@ impl KubernetesRun {
         }
     }
 
-    /// Returns the command. It has its own process group, so that Ctrl-C reaches only this process.
+    /// Returns a `kubectl` command in its own process group, so that Ctrl-C reaches only this
+    /// process.
     fn kubectl(&self, args: &[&str]) -> Command {
         let mut command = Command::new("kubectl");
         if let Some(namespace) = &self.namespace {
@@ -175,7 +179,7 @@ impl Drop for CreatedObjects<'_> {
         let selector = self.0.selector();
         let kinds = "jobs,services,secrets";
         let mut command = self.0.kubectl(&["delete", kinds, "--selector", &selector]);
-        // Returns when the pods have ended, too.
+        // With this option, the command returns only after the pods have ended.
         command.args(["--cascade=foreground", "--timeout", DELETE_TIMEOUT]);
         let deleted = command.stdin(Stdio::null()).output();
         let deleted = deleted.map_err(KubernetesError::Start);
@@ -185,15 +189,15 @@ impl Drop for CreatedObjects<'_> {
     }
 }
 
-/// Line of `kubectl logs`.
+/// Line of output of `kubectl logs`.
 enum LogLine {
-    /// Of the coordinator.
-    Log(String),
-    /// Message of `kubectl` itself.
+    /// Line of the coordinator's log.
+    Coordinator(String),
+    /// Error message of `kubectl` itself.
     Kubectl(String),
 }
 
-/// Sends the lines of a stream from a thread until it ends.
+/// Starts a thread that sends the lines of a stream until it ends, each wrapped by `line_of`.
 fn forward(
     stream: impl io::Read + Send + 'static,
     sender: SyncSender<LogLine>,
@@ -209,7 +213,7 @@ fn forward(
     });
 }
 
-/// Waits for a time, or until the user interrupts the run.
+/// Waits for `time`, or until the user interrupts the run.
 fn sleep(time: Duration, stop: &AtomicBool) {
     let deadline = Instant::now() + time;
     while Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
@@ -217,17 +221,19 @@ fn sleep(time: Duration, stop: &AtomicBool) {
     }
 }
 
-/// Results in the log of the coordinator.
-struct Results {
+/// Results that the coordinator writes to its log, as archive lines.
+struct LoggedResults {
     reader: ArchiveReader,
+    /// Directory of the results; `None` until they are complete.
     dir: Option<PathBuf>,
-    /// The coordinator has started.
+    /// `true` if the coordinator has started.
     has_log: bool,
+    /// Last line or error, for an error message.
     last_line: String,
 }
 
-impl Results {
-    /// Reads lines until their end.
+impl LoggedResults {
+    /// Processes lines until the sender is dropped.
     fn read(
         &mut self,
         lines: &Receiver<LogLine>,
@@ -239,11 +245,11 @@ impl Results {
                 return Err(KubernetesError::Interrupted);
             }
             let line = match lines.recv_timeout(POLL_INTERVAL) {
-                Ok(LogLine::Log(line)) => {
+                Ok(LogLine::Coordinator(line)) => {
                     self.has_log = true;
                     line
                 }
-                // Repeated while the pod starts.
+                // `kubectl` repeats the same error while the pod starts.
                 Ok(LogLine::Kubectl(line)) if line == self.last_line => continue,
                 Ok(LogLine::Kubectl(line)) => line,
                 Err(RecvTimeoutError::Timeout) => continue,
@@ -259,7 +265,7 @@ impl Results {
             match self.reader.line(&line) {
                 Ok(None) => {}
                 Ok(Some(dir)) => self.dir = Some(dir),
-                // The log broke off, or has lost lines.
+                // The log is incomplete.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     self.last_line = error.to_string();
                 }
@@ -269,7 +275,7 @@ impl Results {
     }
 }
 
-/// Child process that is killed when dropped.
+/// Child process. Dropping it kills the process.
 struct OwnedChild(Child);
 
 impl Drop for OwnedChild {
@@ -280,6 +286,7 @@ impl Drop for OwnedChild {
     }
 }
 
+/// Returns an error if the command `what` failed, with the last line that it wrote to stderr.
 fn succeeded(what: &'static str, output: &Output) -> Result<(), KubernetesError> {
     if output.status.success() {
         return Ok(());
@@ -290,11 +297,12 @@ fn succeeded(what: &'static str, output: &Output) -> Result<(), KubernetesError>
     Err(KubernetesError::Failed(what, last))
 }
 
-/// Time for a node to get the image and start the coordinator.
+/// Maximum time for a node to pull the image and start the coordinator.
 const POD_START_TIMEOUT: Duration = Duration::from_secs(600);
 const DELETE_TIMEOUT: &str = "120s";
 const EXIT_CODE_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Size of the queue of log lines.
 const LINES_QUEUED_MAX: usize = 256;
 /// Number of attempts to read the log of a coordinator that has ended.
 const LOG_ATTEMPTS_MAX: u32 = 3;

@@ -187,7 +187,7 @@ proptest! {
                                 while let Some(index) = queue.next(now) {
                                     let entry = queue.get(index);
                                     let is_loss = matches!(entry, Some(QueuedUpdate::Lost(_)));
-                                    queue.take(index);
+                                    queue.mark_removed(index);
                                     if !is_loss {
                                         break;
                                     }

@@ -267,11 +267,11 @@ impl<O: Output> CatchUp<'_, O> {
         sent_incomplete_rows: &mut bool,
     ) -> Progress {
         while let Some(index) = queue.next(self.output.now_ms()) {
-            self.delivery.encoder.omit_id(!queue.has_last_only());
+            self.delivery.encoder.omit_id(!queue.has_one_at_most());
             match self.send_entry(queue.get(index), table) {
                 Progress::All => {
                     let is_loss = matches!(queue.get(index), Some(QueuedUpdate::Lost(_)));
-                    queue.take(index);
+                    queue.mark_removed(index);
                     if is_loss && queue.needs_resync() {
                         *sent_incomplete_rows |= table.is_some_and(RowTable::is_pending);
                         let rows = table.into_iter().flat_map(RowTable::rows);

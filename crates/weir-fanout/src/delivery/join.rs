@@ -175,13 +175,13 @@ fn fill(queue: &mut UpdateQueue, item: &Item, class: ClassKey<'_>, asked: Snapsh
             };
             if let Some(history) = item.history() {
                 let past = history.list(class.schema, most);
-                if history.is_awaited() {
-                    queue.reserve_backfill(most.min(history.most) - past.len());
+                if history.is_backfill_pending() {
+                    queue.reserve_backfill(most.min(history.updates_max) - past.len());
                 }
                 past.into_iter()
                     .for_each(|values| queue.push_snapshot(values));
                 queue.push_end();
-                return history.is_awaited();
+                return history.is_backfill_pending();
             }
         }
         PayloadSource::Row => {

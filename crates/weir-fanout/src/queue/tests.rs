@@ -147,7 +147,7 @@ fn rows_over_the_byte_limit_cause_resync() {
     }
     assert_eq!(shown(&queue), ["lost 4"]);
     assert!(queue.needs_resync() && queue.bytes() == 0);
-    queue.take(0);
+    queue.mark_removed(0);
     let all = rows.table.rows();
     queue.resync(all.map(|row| (Arc::clone(&row.key), Arc::clone(&row.values))));
     let table = [
@@ -251,7 +251,7 @@ fn delayed_row_cost_is_independent_of_queue_length() {
             queue.push_row(&change.expect("new"), UNLIMITED);
             let index = queue.next(1_001).expect("sendable row");
             assert_eq!(index, (waiting + number) as usize);
-            queue.take(index);
+            queue.mark_removed(index);
             assert_eq!((queue.next(1_001), queue.next_delayed_ms()), (None, 5_000));
         }
         visits() - before
@@ -274,12 +274,12 @@ fn delayed_row_is_deleted_at_once() {
     let change = rows.change("b", "DELETE", 3);
     queue.push_row(&change.expect("known"), UNLIMITED);
     assert_eq!(queue.next(499), Some(1));
-    queue.take(1);
+    queue.mark_removed(1);
     assert_eq!((queue.next(499), queue.next_delayed_ms()), (None, 500));
     assert_eq!(queue.next(500), Some(0));
     queue.retry_delayed();
     assert_eq!(queue.next(0), Some(0));
-    queue.take(0);
+    queue.mark_removed(0);
     assert!(queue.next(9_000).is_none() && queue.trim());
 }
 

@@ -38,17 +38,18 @@ fn filters_apply_to_topics_and_directions() {
 
 #[test]
 fn unknown_keys_and_types_are_rejected() {
-    let unknown = parsed("[[filter]]\ntype = \"lower-case\"\ntopic = [\"a\"]\n").unwrap_err();
+    let unknown =
+        parse_filters("[[filter]]\ntype = \"lower-case\"\ntopic = [\"a\"]\n").unwrap_err();
     assert!(unknown.contains("unknown field `topic`"), "{unknown}");
-    let kind = parsed("[[filter]]\ntype = \"rot13\"\n").unwrap_err();
+    let kind = parse_filters("[[filter]]\ntype = \"rot13\"\n").unwrap_err();
     assert!(
         kind.contains("unknown variant `rot13`") && kind.contains("lower-case"),
         "{kind}"
     );
-    let missing = parsed("[[filter]]\ntype = \"mask\"\n").unwrap_err();
+    let missing = parse_filters("[[filter]]\ntype = \"mask\"\n").unwrap_err();
     assert!(missing.contains("missing field `members`"), "{missing}");
-    let way =
-        parsed("[[filter]]\ntype = \"mask\"\nmembers = [\"a\"]\non = [\"both\"]\n").unwrap_err();
+    let way = parse_filters("[[filter]]\ntype = \"mask\"\nmembers = [\"a\"]\non = [\"both\"]\n")
+        .unwrap_err();
     assert!(way.contains("unknown variant `both`"), "{way}");
 }
 

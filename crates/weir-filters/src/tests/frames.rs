@@ -100,7 +100,7 @@ pub(super) fn responses(frame: &[u8], version: i16) -> Vec<PartitionData> {
 }
 
 pub(super) fn batch(value: &str) -> Vec<u8> {
-    encode(&[one(Some(value.as_bytes()))], Compression::None)
+    encode(&[record_of(Some(value.as_bytes()))], Compression::None)
 }
 
 fn row(topic: &str, partition: i32, value: &str) -> (String, i32, Vec<String>) {
@@ -432,11 +432,12 @@ fn unsupported_versions_and_broken_frames_are_errors() {
 type FrameTopic = (String, Vec<(i32, Vec<u8>)>);
 
 fn topics() -> impl Strategy<Value = Vec<FrameTopic>> {
-    let records = (prop::collection::vec(run(), 0..3), 0_usize..5).prop_map(|(runs, codec)| {
-        runs.iter()
-            .flat_map(|run| encode(run, ALL[codec]))
-            .collect()
-    });
+    let records =
+        (prop::collection::vec(batch_records(), 0..3), 0_usize..5).prop_map(|(runs, codec)| {
+            runs.iter()
+                .flat_map(|run| encode(run, COMPRESSIONS[codec]))
+                .collect()
+        });
     let rows = prop::collection::vec((0_i32..9, records), 0..3);
     let name = prop_oneof![
         Just("up-a".to_owned()),

@@ -19,7 +19,7 @@ const LOWER: &str =
 
 /// Returns a batch of empty records of seven bytes each. `packed` replaces their compressed form.
 fn empty_records(count: usize, codec: Codec, packed: Option<&[u8]>) -> Vec<u8> {
-    let mut out = encode(&[one(None)], Compression::None);
+    let mut out = encode(&[record_of(None)], Compression::None);
     out.truncate(BATCH_HEADER_BYTES);
     out[22] = codec as u8;
     out[23..27].copy_from_slice(&(count as i32 - 1).to_be_bytes());
@@ -152,7 +152,7 @@ fn rows(frame: &[u8]) -> Vec<(i16, Vec<String>)> {
 
 #[test]
 fn consumers_get_batches_before_an_undecodable_one() {
-    let good = || encode(&[one(Some(b"A"))], Compression::None);
+    let good = || encode(&[record_of(Some(b"A"))], Compression::None);
     let bomb = empty_records(60_000, Codec::Zstd, None);
     let topics: Partitions<'_> = &[(
         "low",
@@ -209,7 +209,7 @@ fn rejected_batch_rejects_its_whole_partition() {
         "[[filter]]\ntype = \"require\"\njson = true\n\
          [[filter]]\ntype = \"set-header\"\nname = \"n\"\nvalue = \"v\"\n",
     );
-    let batch = |value: &[u8]| encode(&[one(Some(value))], Compression::None);
+    let batch = |value: &[u8]| encode(&[record_of(Some(value))], Compression::None);
     let topics: Partitions<'_> = &[(
         "t",
         &[(0, [batch(b"1"), batch(b"x")].concat()), (1, batch(b"2"))],
@@ -248,12 +248,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn paused_work_has_the_same_result(
-        batches in prop::collection::vec((run(), 0_usize..5, 0_i32..3), 1..8),
+        batches in prop::collection::vec((batch_records(), 0_usize..5, 0_i32..3), 1..8),
         pause_ms in 2_u64..7,
     ) {
         let mut partitions: Vec<(i32, Vec<u8>)> = (0..3).map(|index| (index, Vec::new())).collect();
         for (records, codec, partition) in &batches {
-            partitions[*partition as usize].1.extend(encode(records, ALL[*codec]));
+            partitions[*partition as usize].1.extend(encode(records, COMPRESSIONS[*codec]));
         }
         let chain = filters(&(table("set-header", "name = \"n\"\nvalue = \"v\"") + STRICT));
         let topics: Partitions<'_> = &[("a", &partitions), ("b", &partitions)];

@@ -1,4 +1,5 @@
-//! Tests of filters against naive models, with batches and frames of an independent codec.
+//! Tests of filters against naive models. The crate `kafka_protocol` encodes and decodes batches
+//! and frames independently of Weir.
 
 mod config;
 mod frames;
@@ -20,7 +21,7 @@ use super::batch::{self, BatchOutcome, BatchRejection};
 use super::{Filter, FilterBuffers, FilterChain, FilterConfig, FilterError, FilterLimits};
 use crate::FilterCounts;
 
-const ALL: [Compression; 5] = [
+const COMPRESSIONS: [Compression; 5] = [
     Compression::None,
     Compression::Gzip,
     Compression::Snappy,
@@ -34,7 +35,7 @@ struct Raw {
     filter: Vec<FilterConfig>,
 }
 
-fn parsed(toml: &str) -> Result<Vec<FilterConfig>, String> {
+fn parse_filters(toml: &str) -> Result<Vec<FilterConfig>, String> {
     let raw: Result<Raw, _> = toml::from_str(toml);
     raw.map(|raw| raw.filter).map_err(|error| error.to_string())
 }
@@ -44,7 +45,7 @@ fn filters(toml: &str) -> FilterChain {
 }
 
 fn try_filters(toml: &str) -> Result<FilterChain, FilterError> {
-    FilterChain::new(&parsed(toml).unwrap())
+    FilterChain::new(&parse_filters(toml).unwrap())
 }
 
 /// Returns a `[[filter]]` table of type `kind` with further `keys`.
@@ -52,6 +53,7 @@ fn table(kind: &str, keys: &str) -> String {
     format!("[[filter]]\ntype = {kind:?}\non = [\"produce\", \"fetch\"]\n{keys}\n")
 }
 
+/// Generates a key, a value or the value of a header.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => "[a-zA-Z {}\":,0-9]{0,40}".prop_map(String::into_bytes),
@@ -64,7 +66,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 fn header_list() -> impl Strategy<Value = Vec<(String, Option<Vec<u8>>)>> {
     let name = prop_oneof![Just("by".to_owned()), "[a-zé]{0,4}"];
     prop::collection::vec((name, prop::option::of(text())), 0..4)
-        // The codec stores headers by name, so no name can occur twice.
+        // `kafka_protocol` stores headers by name, so no name can occur twice.
         .prop_map(|mut list| {
             list.sort();
             list.dedup_by(|a, b| a.0 == b.0);
@@ -98,7 +100,7 @@ fn record() -> impl Strategy<Value = Record> {
 }
 
 /// Generates the records of one batch.
-fn run() -> impl Strategy<Value = Vec<Record>> {
+fn batch_records() -> impl Strategy<Value = Vec<Record>> {
     (prop::collection::vec(record(), 1..8), 0_i32..1000).prop_map(|(mut records, first)| {
         for (record, index) in records.iter_mut().zip(0..) {
             record.offset = i64::from(index);
@@ -125,8 +127,8 @@ fn decode(batches: &[u8]) -> Vec<Record> {
     sets.into_iter().flat_map(|set| set.records).collect()
 }
 
-/// Returns the record at another index of its batch.
-fn at(index: i32, record: Record) -> Record {
+/// Returns the record at another index of a batch, whose first sequence number is -1.
+fn at_index(index: i32, record: Record) -> Record {
     Record {
         offset: i64::from(index),
         sequence: index - 1,
@@ -134,7 +136,8 @@ fn at(index: i32, record: Record) -> Record {
     }
 }
 
-fn one(value: Option<&[u8]>) -> Record {
+/// Returns the record with this value, without a key, at index 0 of a batch without a producer id.
+fn record_of(value: Option<&[u8]>) -> Record {
     Record {
         transactional: false,
         control: false,
@@ -153,12 +156,12 @@ fn one(value: Option<&[u8]>) -> Record {
 }
 
 /// Filters one batch. Returns the outcome, the rebuilt batch and the counters.
-fn through(
+fn filter_batch(
     batch: &mut [u8],
     toml: &str,
     buffers: &mut FilterBuffers,
 ) -> (Result<BatchOutcome, BatchRejection>, Vec<u8>, FilterCounts) {
-    let configs = parsed(toml).unwrap();
+    let configs = parse_filters(toml).unwrap();
     let scoped: Vec<_> = configs.iter().map(|it| it.build().unwrap()).collect();
     let chain: Vec<&dyn Filter> = scoped.iter().map(|it| &*it.filter).collect();
     let mut out = Vec::new();
@@ -174,20 +177,20 @@ fn through(
 }
 
 /// Returns the outcome and the batch to forward, which must not be rejected.
-fn passed(records: &[Record], compression: Compression, toml: &str) -> (BatchOutcome, Vec<u8>) {
+fn forwarded(records: &[Record], compression: Compression, toml: &str) -> (BatchOutcome, Vec<u8>) {
     let mut batch = encode(records, compression);
     let mut buffers = FilterBuffers::default();
-    let (outcome, out, _) = through(&mut batch, toml, &mut buffers);
+    let (outcome, out, _) = filter_batch(&mut batch, toml, &mut buffers);
     let outcome = outcome.expect("passes");
     match outcome {
         BatchOutcome::Rebuilt => (outcome, out),
         BatchOutcome::Untouched | BatchOutcome::Edited => (outcome, batch),
-        BatchOutcome::Deferred => panic!("the meter is unlimited"),
+        BatchOutcome::Deferred => panic!("the work is not limited"),
     }
 }
 
-/// Returns buffers with a limit on the size of a batch.
-fn bounded(batch_bytes: usize) -> FilterBuffers {
+/// Returns buffers that limit the size of a batch.
+fn limited_buffers(batch_bytes: usize) -> FilterBuffers {
     FilterBuffers::new(FilterLimits {
         batch_bytes,
         ..FilterLimits::default()

@@ -4,20 +4,20 @@ use super::*;
 
 fn rejection(records: &[Record], toml: &str) -> BatchRejection {
     let mut batch = encode(records, Compression::None);
-    let (outcome, ..) = through(&mut batch, toml, &mut FilterBuffers::default());
+    let (outcome, ..) = filter_batch(&mut batch, toml, &mut FilterBuffers::default());
     outcome.expect_err("rejected")
 }
 
 fn is_untouched(records: &[Record], toml: &str) -> bool {
     let mut batch = encode(records, Compression::None);
-    through(&mut batch, toml, &mut FilterBuffers::default()).0 == Ok(BatchOutcome::Untouched)
+    filter_batch(&mut batch, toml, &mut FilterBuffers::default()).0 == Ok(BatchOutcome::Untouched)
 }
 
 const JSON: &str = "[[filter]]\ntype = \"require\"\njson = true\n";
 
 #[test]
 fn every_rejected_record_is_listed() {
-    let record = |index, value: &[u8]| at(index, one(Some(value)));
+    let record = |index, value: &[u8]| at_index(index, record_of(Some(value)));
     let records = [
         record(0, b"{}"),
         record(1, b"{"),
@@ -39,18 +39,18 @@ fn every_rejected_record_is_listed() {
 fn requirements_on_values_ignore_tombstones() {
     let size = "[[filter]]\ntype = \"require\"\nvalue_bytes_max = 2\n";
     let header = "[[filter]]\ntype = \"require\"\nheaders = [\"trace\"]\n";
-    assert!(is_untouched(&[one(None)], JSON) && is_untouched(&[one(None)], size));
-    assert!(is_untouched(&[one(Some(b"ab"))], size));
+    assert!(is_untouched(&[record_of(None)], JSON) && is_untouched(&[record_of(None)], size));
+    assert!(is_untouched(&[record_of(Some(b"ab"))], size));
     assert_eq!(
-        rejection(&[one(Some(b"abc"))], size),
+        rejection(&[record_of(Some(b"abc"))], size),
         BatchRejection::Records(vec![(
             0,
             "value has 3 bytes, at most 2 are allowed".to_owned()
         )])
     );
     let missing = BatchRejection::Records(vec![(0, "header \"trace\" is missing".to_owned())]);
-    assert_eq!(rejection(&[one(None)], header), missing);
-    let mut with_header = one(None);
+    assert_eq!(rejection(&[record_of(None)], header), missing);
+    let mut with_header = record_of(None);
     with_header
         .headers
         .insert(StrBytes::from_static_str("trace"), None);
@@ -61,7 +61,7 @@ fn requirements_on_values_ignore_tombstones() {
 fn requirements_apply_to_output_of_earlier_filters() {
     let toml = table("set-header", "name = \"trace\"\nvalue = \"1\"")
         + "[[filter]]\ntype = \"require\"\nheaders = [\"trace\"]\n";
-    let (outcome, batch) = passed(&[one(Some(b"x"))], Compression::None, &toml);
+    let (outcome, batch) = forwarded(&[record_of(Some(b"x"))], Compression::None, &toml);
     assert_eq!(outcome, BatchOutcome::Rebuilt);
     assert_eq!(decode(&batch)[0].headers.len(), 1);
 }
@@ -69,9 +69,13 @@ fn requirements_apply_to_output_of_earlier_filters() {
 #[test]
 fn decompression_bombs_are_rejected_early() {
     let zeros = vec![0_u8; 300_000];
-    for compression in &ALL[1..] {
-        let mut batch = encode(&[one(Some(&zeros))], *compression);
-        let (outcome, ..) = through(&mut batch, &table("lower-case", ""), &mut bounded(100_000));
+    for compression in &COMPRESSIONS[1..] {
+        let mut batch = encode(&[record_of(Some(&zeros))], *compression);
+        let (outcome, ..) = filter_batch(
+            &mut batch,
+            &table("lower-case", ""),
+            &mut limited_buffers(100_000),
+        );
         assert!(
             matches!(outcome, Err(BatchRejection::TooLarge(_))),
             "{outcome:?}"
@@ -81,28 +85,30 @@ fn decompression_bombs_are_rejected_early() {
 
 #[test]
 fn filters_cannot_grow_batches_beyond_limit() {
-    let records: Vec<_> = (0..100).map(|index| at(index, one(Some(b"x")))).collect();
+    let records: Vec<_> = (0..100)
+        .map(|index| at_index(index, record_of(Some(b"x"))))
+        .collect();
     let toml = table(
         "set-header",
         &format!("name = \"n\"\nvalue = {:?}", "v".repeat(1000)),
     );
     let mut batch = encode(&records, Compression::None);
-    let (outcome, ..) = through(&mut batch, &toml, &mut bounded(50_000));
+    let (outcome, ..) = filter_batch(&mut batch, &toml, &mut limited_buffers(50_000));
     assert!(
         matches!(outcome, Err(BatchRejection::TooLarge(_))),
         "{outcome:?}"
     );
     let mut batch = encode(&records, Compression::None);
-    let (outcome, ..) = through(&mut batch, &toml, &mut bounded(500_000));
+    let (outcome, ..) = filter_batch(&mut batch, &toml, &mut limited_buffers(500_000));
     assert_eq!(outcome, Ok(BatchOutcome::Rebuilt));
 }
 
 #[test]
 fn wrong_checksum_differs_from_invalid_records() {
-    let mut batch = encode(&[one(Some(b"ABC"))], Compression::None);
+    let mut batch = encode(&[record_of(Some(b"ABC"))], Compression::None);
     let last = batch.len() - 2;
     batch[last] ^= 1;
-    let (outcome, ..) = through(
+    let (outcome, ..) = filter_batch(
         &mut batch,
         &table("lower-case", ""),
         &mut FilterBuffers::default(),
@@ -110,7 +116,7 @@ fn wrong_checksum_differs_from_invalid_records() {
     assert_eq!(outcome, Err(BatchRejection::Corrupt));
     batch[60] = 2; // one record more than the batch has
     weir_wire::records::set_crc(&mut batch);
-    let (outcome, ..) = through(
+    let (outcome, ..) = filter_batch(
         &mut batch,
         &table("lower-case", ""),
         &mut FilterBuffers::default(),

@@ -12,13 +12,19 @@ use super::*;
 use crate::FrameOutput;
 use crate::topic_names::tests::metadata;
 
+/// Id of the topic "low", to which the filter of [`LOWER`] applies.
 const LOW: u128 = 0x10;
+/// Id of the topic "other", to which no filter applies.
 const OTHER: u128 = 0x20;
+/// Id of a topic whose name the filters do not know.
 const UNKNOWN: u128 = 0x30;
 const PRODUCE_VERSION: i16 = 13;
+// Error codes of Kafka.
+const FETCH_SESSION_ID_NOT_FOUND: i16 = 70;
+const UNKNOWN_TOPIC_ID: i16 = 100;
 
 /// Returns filters that know the names of two topics.
-fn knowing(toml: &str) -> FilterChain {
+fn filters_with_names(toml: &str) -> FilterChain {
     let filters = filters(toml);
     let topics = metadata(&[(LOW, "low"), (OTHER, "other")]);
     filters.names.record(&topics, 12).expect("reads");
@@ -68,17 +74,17 @@ fn errors(mut bytes: Bytes) -> Vec<(u128, i16)> {
 fn filters_select_produced_topics_by_the_names_of_their_ids() {
     let mut frame = request(&[(LOW, "ABC"), (OTHER, "ABC"), (UNKNOWN, "ABC")]);
     let mut buffers = FilterBuffers::default();
-    let result = knowing(LOWER)
+    let result = filters_with_names(LOWER)
         .produce(&mut frame, HEAD.len(), PRODUCE_VERSION, &mut buffers)
         .expect("reads");
     assert_eq!(result.output, FrameOutput::Rebuilt);
-    let wanted = [
+    let expected = [
         (LOW, vec!["abc".to_owned()]),
         (OTHER, vec!["ABC".to_owned()]),
     ];
-    assert_eq!(produced(buffers.frame()), wanted);
+    assert_eq!(produced(buffers.frame()), expected);
 
-    // A topic whose name is unknown is not forwarded without the filters.
+    // A topic without a known name is rejected, because filters may apply to it.
     let rejected = result.rejected.expect("one");
     let accepted = |id| {
         TopicProduceResponse::default()
@@ -90,10 +96,10 @@ fn filters_select_produced_topics_by_the_names_of_their_ids() {
     let merged = rejected.merge(PRODUCE_VERSION, &response).expect("reads");
     assert_eq!(
         errors(merged.into()),
-        [(LOW, 0), (OTHER, 0), (UNKNOWN, 100)]
+        [(LOW, 0), (OTHER, 0), (UNKNOWN, UNKNOWN_TOPIC_ID)]
     );
-    let own = rejected.response(PRODUCE_VERSION);
-    assert_eq!(errors(own.into()), [(UNKNOWN, 100)]);
+    let without_broker = rejected.response(PRODUCE_VERSION);
+    assert_eq!(errors(without_broker.into()), [(UNKNOWN, UNKNOWN_TOPIC_ID)]);
 }
 
 fn fetched(topics: &[(u128, Option<&str>)], version: i16) -> Vec<u8> {
@@ -110,10 +116,10 @@ fn fetched(topics: &[(u128, Option<&str>)], version: i16) -> Vec<u8> {
     framed(&response, version)
 }
 
-/// Returns the filtered response.
-fn after(mut frame: Vec<u8>, version: i16) -> FetchResponse {
+/// Returns the response after the filters.
+fn filter_response(mut frame: Vec<u8>, version: i16) -> FetchResponse {
     let mut buffers = FilterBuffers::default();
-    let result = knowing(LOWER).fetch(&mut frame, HEAD.len(), version, &mut buffers);
+    let result = filters_with_names(LOWER).fetch(&mut frame, HEAD.len(), version, &mut buffers);
     let frame = match result.expect("reads").output {
         FrameOutput::InPlace => &frame,
         FrameOutput::Rebuilt => buffers.frame(),
@@ -129,12 +135,12 @@ fn after(mut frame: Vec<u8>, version: i16) -> FetchResponse {
 fn filters_select_fetched_topics_by_the_names_of_their_ids() {
     for version in 13..=18 {
         let topics = [(LOW, Some("ABC")), (OTHER, Some("ABC")), (UNKNOWN, None)];
-        let response = after(fetched(&topics, version), version);
+        let response = filter_response(fetched(&topics, version), version);
         assert_eq!((response.error_code, response.session_id), (0, 7));
         let records = response.responses.iter();
         let records = records.map(|topic| values(topic.partitions[0].records.as_deref()));
-        let wanted = [vec!["abc".to_owned()], vec!["ABC".to_owned()], vec![]];
-        assert_eq!(records.collect::<Vec<_>>(), wanted, "version {version}");
+        let expected = [vec!["abc".to_owned()], vec!["ABC".to_owned()], vec![]];
+        assert_eq!(records.collect::<Vec<_>>(), expected, "version {version}");
     }
 }
 
@@ -142,8 +148,11 @@ fn filters_select_fetched_topics_by_the_names_of_their_ids() {
 fn records_of_unknown_topics_end_the_fetch_session() {
     for version in 13..=18 {
         let topics = [(LOW, Some("ABC")), (UNKNOWN, Some("ABC"))];
-        let response = after(fetched(&topics, version), version);
-        assert_eq!((response.error_code, response.session_id), (70, 0));
+        let response = filter_response(fetched(&topics, version), version);
+        assert_eq!(
+            (response.error_code, response.session_id),
+            (FETCH_SESSION_ID_NOT_FOUND, 0)
+        );
         assert!(response.responses.is_empty());
     }
 }

@@ -61,7 +61,8 @@ fn models() -> [(String, Model); 5] {
 proptest! {
     #[test]
     fn filtered_records_match_the_model(
-        records in run(), codec in 0_usize..5, picks in prop::collection::vec(0_usize..5, 1..4),
+        records in batch_records(), codec in 0_usize..5,
+        picks in prop::collection::vec(0_usize..5, 1..4),
     ) {
         let models = models();
         let mut expected = records.clone();
@@ -70,10 +71,10 @@ proptest! {
             toml.push_str(&models[pick].0);
             expected.iter_mut().for_each(models[pick].1);
         }
-        let before = encode(&records, ALL[codec]);
-        let (outcome, after) = passed(&records, ALL[codec], &toml);
+        let before = encode(&records, COMPRESSIONS[codec]);
+        let (outcome, after) = forwarded(&records, COMPRESSIONS[codec], &toml);
         let found = decode(&after);
-        prop_assert_eq!(&found, &decode(&encode(&expected, ALL[codec])));
+        prop_assert_eq!(&found, &decode(&encode(&expected, COMPRESSIONS[codec])));
         // Header except length and checksum: offsets, attributes, timestamps, producer, sequence,
         // count.
         let fixed = |batch: &[u8]| [&batch[..8], &batch[12..17], &batch[21..61]].concat();
@@ -93,9 +94,9 @@ proptest! {
     ) {
         let values_at = (0..).zip(&values);
         let records: Vec<_> = values_at
-            .map(|(index, value)| at(index, one(Some(value.as_bytes()))))
+            .map(|(index, value)| at_index(index, record_of(Some(value.as_bytes()))))
             .collect();
-        let (outcome, after) = passed(&records, Compression::None, &table("lower-case", ""));
+        let (outcome, after) = forwarded(&records, Compression::None, &table("lower-case", ""));
         prop_assert_eq!(outcome, BatchOutcome::Edited);
         for (record, value) in decode(&after).iter().zip(&values) {
             let expected = value.to_lowercase();
@@ -105,10 +106,10 @@ proptest! {
 
     #[test]
     fn changed_batch_bytes_never_panic(
-        records in run(), codec in 0_usize..5,
+        records in batch_records(), codec in 0_usize..5,
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
-        let mut batch = encode(&records, ALL[codec]);
+        let mut batch = encode(&records, COMPRESSIONS[codec]);
         for (at, value) in edits {
             let at = at.index(batch.len());
             batch[at] = value;
@@ -119,7 +120,7 @@ proptest! {
             weir_wire::records::set_crc(&mut batch);
         }
         let toml: String = models().iter().map(|(toml, _)| toml.as_str()).collect();
-        let (outcome, out, _) = through(&mut batch, &toml, &mut bounded(1 << 20));
+        let (outcome, out, _) = filter_batch(&mut batch, &toml, &mut limited_buffers(1 << 20));
         if outcome == Ok(BatchOutcome::Rebuilt) {
             let view = weir_wire::records::Batches::new(&out).next();
             let view = view.expect("one").expect("good");
@@ -138,10 +139,10 @@ fn case_conversion_handles_multi_byte_text() {
         ("upper-case", "héllo 🦀", "HÉLLO 🦀"),
         ("lower-case", "", ""),
     ];
-    for compression in ALL {
+    for compression in COMPRESSIONS {
         for (kind, before, after) in cases {
-            let (_, batch) = passed(
-                &[one(Some(before.as_bytes()))],
+            let (_, batch) = forwarded(
+                &[record_of(Some(before.as_bytes()))],
                 compression,
                 &table(kind, ""),
             );
@@ -155,10 +156,10 @@ fn case_conversion_handles_multi_byte_text() {
 fn tombstones_and_non_text_values_are_unchanged() {
     let toml = table("lower-case", "") + &table("upper-case", "");
     for value in [None, Some(&b"\xff\xfeABC"[..]), Some(b"")] {
-        let mut batch = encode(&[one(value)], Compression::None);
+        let mut batch = encode(&[record_of(value)], Compression::None);
         let before = batch.clone();
         let mut buffers = FilterBuffers::default();
-        let (outcome, _, _) = through(&mut batch, &toml, &mut buffers);
+        let (outcome, _, _) = filter_batch(&mut batch, &toml, &mut buffers);
         assert_eq!((outcome, &batch), (Ok(BatchOutcome::Untouched), &before));
         let undecodable = buffers.take_counts().values_undecodable;
         assert_eq!(
@@ -201,17 +202,17 @@ fn set_header_replaces_duplicates_and_keeps_order() {
 
 #[test]
 fn control_batches_are_unchanged() {
-    let mut record = one(Some(b"ABC"));
+    let mut record = record_of(Some(b"ABC"));
     (record.control, record.transactional) = (true, true);
-    let (outcome, _) = passed(&[record], Compression::None, &table("lower-case", ""));
+    let (outcome, _) = forwarded(&[record], Compression::None, &table("lower-case", ""));
     assert_eq!(outcome, BatchOutcome::Untouched);
 }
 
 #[test]
 fn recompressed_batches_are_valid_for_java() {
     // Checks the bytes that Java readers require. Other tests use whole clients.
-    let records = [one(Some(&[b'A'; 100_000]))];
-    let (_, batch) = passed(&records, Compression::Lz4, &table("lower-case", ""));
+    let records = [record_of(Some(&[b'A'; 100_000]))];
+    let (_, batch) = forwarded(&records, Compression::Lz4, &table("lower-case", ""));
     let flags = batch[61 + 4];
     assert_eq!(
         flags & 0b0010_0000,
@@ -220,7 +221,7 @@ fn recompressed_batches_are_valid_for_java() {
     );
     let mut batch = encode(&records, Compression::Snappy);
     let framed = batch[61..].starts_with(b"\x82SNAPPY\0");
-    let (outcome, out, _) = through(
+    let (outcome, out, _) = filter_batch(
         &mut batch,
         &table("lower-case", ""),
         &mut FilterBuffers::default(),

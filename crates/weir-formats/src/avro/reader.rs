@@ -188,7 +188,7 @@ impl AvroReader {
             FoundValue::Complex(..) if !complex => return Err(PathFailure::NotScalar.into()),
             FoundValue::Complex(id, at) => {
                 let cursor = Cursor::new(bytes, at as usize);
-                let outcome = TextWriter::new(schema, cursor, out).selected(id);
+                let outcome = TextWriter::new(schema, cursor, out).append_selected(id);
                 outcome.map_err(|fault| Missing::Avro(locate(schema, bytes, fault)))?;
             }
         }
@@ -316,7 +316,7 @@ impl Members<'_> {
         self.text.clear();
         let start = self.cursor;
         let writer = TextWriter::new(self.schema, start, self.text);
-        self.cursor.at = writer.part(id)?;
+        self.cursor.at = writer.append_member(id)?;
         let is_null = match self.schema.kind(id) {
             TypeKind::Null => true,
             TypeKind::Union(branches) => {

@@ -1,4 +1,4 @@
-//! Texts of values, as the connector prints the objects of Avro's Java library.
+//! Texts of values, as the Lightstreamer Kafka Connector prints the objects of Avro's Java library.
 
 use super::cursor::{Blocks, Cursor};
 use super::error::{AvroFault, FaultAt};
@@ -10,7 +10,7 @@ use crate::utf8::append_text;
 /// Maximum length of a text. Field names and symbols can make it far longer than the record.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
-/// How a value is printed.
+/// Form in which a value is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextForm {
     /// As the Java object itself: text without quotes, `[a, b]`, `{k=v}`.
@@ -24,12 +24,12 @@ pub(super) struct TextWriter<'a> {
     schema: &'a AvroSchema,
     cursor: Cursor<'a>,
     out: &'a mut String,
-    /// Length of `out` that is too long.
+    /// Maximum length of `out`.
     out_max: usize,
 }
 
 impl<'a> TextWriter<'a> {
-    /// Starts at a value.
+    /// Creates a writer for the value at the position of `cursor`.
     pub(super) fn new(schema: &'a AvroSchema, cursor: Cursor<'a>, out: &'a mut String) -> Self {
         let out_max = out.len().saturating_add(TEXT_BYTES_MAX);
         Self {
@@ -40,21 +40,22 @@ impl<'a> TextWriter<'a> {
         }
     }
 
-    /// Appends the text of a selected record, array or map. A map differs from one inside another
-    /// value.
-    pub(super) fn selected(mut self, id: TypeId) -> Result<(), FaultAt> {
+    /// Appends the text of a record, array or map that an expression selects. A map has `: `
+    /// between key and value, unlike one inside another value.
+    pub(super) fn append_selected(mut self, id: TypeId) -> Result<(), FaultAt> {
         match self.schema.kind(id) {
             TypeKind::Map(value) => self.map(value, ": ", 1),
             _ => self.value(id, TextForm::Plain, 0),
         }
     }
 
-    /// Appends the text of a value and returns the position after it.
-    pub(super) fn part(mut self, id: TypeId) -> Result<usize, FaultAt> {
+    /// Appends the text of a member of a selected value. Returns the position after the member.
+    pub(super) fn append_member(mut self, id: TypeId) -> Result<usize, FaultAt> {
         self.value(id, TextForm::Plain, 0)?;
         Ok(self.cursor.at)
     }
 
+    /// Appends the text of the next value, which is inside `depth` records, arrays and maps.
     fn value(&mut self, id: TypeId, form: TextForm, depth: usize) -> Result<(), FaultAt> {
         let quoted = form == TextForm::Quoted;
         match self.schema.kind(id) {
@@ -132,7 +133,7 @@ impl<'a> TextWriter<'a> {
         Ok(())
     }
 
-    /// Appends a map in Java's form, with this text between key and value.
+    /// Appends a map as Java prints it, with `equals` between key and value.
     fn map(&mut self, value: TypeId, equals: &str, depth: usize) -> Result<(), FaultAt> {
         let mut blocks = map_blocks(self.schema, value);
         let mut separator = "{";
@@ -150,6 +151,7 @@ impl<'a> TextWriter<'a> {
         Ok(())
     }
 
+    /// Appends a map as it is printed inside a record.
     fn quoted_map(&mut self, value: TypeId, depth: usize) -> Result<(), FaultAt> {
         let mut blocks = map_blocks(self.schema, value);
         let mut separator = "{";
@@ -167,7 +169,8 @@ impl<'a> TextWriter<'a> {
         Ok(())
     }
 
-    /// Appends the closing bracket, after the opening one if there was no item.
+    /// Appends the closing bracket. If there was no item, `separator` is still the opening bracket,
+    /// which is appended first.
     fn close(&mut self, separator: &str, open: &str, close: char) {
         if separator == open {
             self.out.push_str(open);
@@ -192,8 +195,9 @@ fn append_string(bytes: &[u8], form: TextForm, out: &mut String) {
     }
 }
 
-/// Appends bytes as characters of ISO 8859-1, as the Java library prints them inside a record. The
-/// connector prints the state of a Java object for other bytes, which is of no use.
+/// Appends bytes as characters of ISO 8859-1, as the Java library prints them inside a record. For
+/// bytes outside a record, the connector prints the position and limit of the Java buffer instead
+/// of the content; this is not reproduced.
 pub(super) fn append_bytes(bytes: &[u8], form: TextForm, out: &mut String) {
     let chars = bytes.iter().map(|byte| char::from(*byte));
     match form {
@@ -202,7 +206,7 @@ pub(super) fn append_bytes(bytes: &[u8], form: TextForm, out: &mut String) {
     }
 }
 
-/// Appends bytes as a list of signed numbers.
+/// Appends bytes as a list of signed numbers, like Java's `Arrays.toString`.
 pub(super) fn append_fixed(bytes: &[u8], out: &mut String) {
     out.push('[');
     for (i, byte) in bytes.iter().enumerate() {

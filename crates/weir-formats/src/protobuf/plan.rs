@@ -1,54 +1,55 @@
-//! Compiles the wanted paths into a plan: for each message on the way, the fields to look at.
+//! Compiles the wanted paths into a plan: for each message on these paths, the fields to read.
 
 use super::schema::types::{Field, FieldKind, MessageId, MessageType, Types};
 use super::wire::{self, DEPTH_MAX};
 use crate::json::{NodeId, PathTree, ROOT};
 
-/// Position of a message plan.
+/// Index of a message plan in [`Plan::messages`].
 pub(super) type PlanId = u32;
 
-/// Number up to which fields are found by position instead of by search.
+/// Field numbers below this one are looked up by index, others by binary search.
 const DENSE_MAX: u32 = 1024;
 
 /// Fields to read for a set of wanted paths in messages of one type.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Plan {
-    /// Nodes of the path tree.
+    /// Plans of the nodes of the path tree, by [`NodeId`].
     pub(super) nodes: Vec<NodePlan>,
     pub(super) messages: Vec<MessagePlan>,
 }
 
-/// A node of the path tree in messages of one type.
+/// How to find the value of a node of the path tree.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NodePlan {
-    pub(super) place: NodePlace,
+    pub(super) origin: NodeOrigin,
     pub(super) value: ValuePlan,
-    /// The value itself is wanted, not only a part of it.
+    /// `true` if the value itself is wanted, not only a part of it.
     pub(super) is_wanted: bool,
 }
 
-/// How a node is reached from its parent.
+/// Relation of a node to its parent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum NodePlace {
-    /// Not at all: not wanted, or not a field of the message type.
+pub(super) enum NodeOrigin {
+    /// None: the node is not wanted, or the message type has no such field.
     #[default]
-    Nowhere,
-    /// As a field, which has a value even if it is not set.
+    Unknown,
+    /// A field, which has a value even if it is not set.
     Field,
-    /// As an element or map entry, which may be missing. The outermost message, too, but it never
-    /// is.
+    /// An element or map entry, which may be missing. Also used for the outermost message, which is
+    /// never missing.
     Entry,
 }
 
-/// FieldKind of a node's value.
+/// Kind of a node's value, with the parts of it to read.
 #[derive(Debug, Clone, Default)]
 pub(super) enum ValuePlan {
+    /// No value: the node is not wanted, or the message type has no such field.
     #[default]
     Nothing,
     Scalar(FieldId),
     /// A message, with the plan for its fields if some are wanted.
     Message(MessageId, Option<PlanId>),
-    /// A repeated field, with the wanted indexes in order.
+    /// A repeated field, with the wanted indexes in ascending order.
     List(FieldId, Box<[(u32, NodeId)]>),
     /// A map, with the wanted keys.
     Map(FieldId, Box<[(MapKey, NodeId)]>),
@@ -58,7 +59,7 @@ pub(super) enum ValuePlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FieldId {
     pub(super) message: MessageId,
-    /// Position among the fields by number.
+    /// Index among the fields of the message, which are sorted by number.
     pub(super) index: u32,
 }
 
@@ -72,43 +73,44 @@ impl FieldId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MapKey {
     Text(Box<str>),
-    /// Integers and booleans, as Java sees them.
+    /// Integers and booleans. Unsigned integers are converted to signed ones, as in Java.
     Number(i64),
 }
 
-/// Fields to look at in a message.
+/// Fields to read in a message.
 #[derive(Debug, Clone)]
 pub(super) struct MessagePlan {
     pub(super) message: MessageId,
     fields: Vec<FieldPlan>,
-    /// A bit for each of the first 64 field numbers with a plan. Number 0 has one, so that it is
-    /// not skipped: it is an error.
-    pub(super) first: u64,
-    /// Greater field numbers have a plan.
-    pub(super) has_others: bool,
-    /// By field number: the position in `fields` from 1, or 0 for fields to skip.
+    /// Bit set of the field numbers below 64 with a plan. It includes the invalid number 0, so that
+    /// this is not skipped but causes an error.
+    pub(super) low_numbers: u64,
+    /// `true` if field numbers from 64 on have a plan.
+    pub(super) has_high_numbers: bool,
+    /// For numbers below [`DENSE_MAX`]: the index in `fields` plus 1, or 0 for fields to skip.
     dense: Vec<u32>,
-    /// The same for greater numbers, ordered.
+    /// Other numbers, ascending, each with its index in `fields` plus 1.
     sparse: Vec<(u32, u32)>,
 }
 
-/// Treatment of a field.
+/// How to read a field.
 #[derive(Debug, Clone)]
 pub(super) struct FieldPlan {
-    /// Wire type of a single value; fields with another one count as unknown.
+    /// Wire type of a single value; a field with another one counts as unknown.
     pub(super) wire: u8,
     pub(super) action: Action,
     pub(super) node: NodeId,
     pub(super) field: FieldId,
-    /// Nodes of the other members of the oneof, which the field clears.
-    pub(super) rivals: Box<[NodeId]>,
+    /// Nodes of the other wanted members of the oneof, which this field clears.
+    pub(super) oneof_siblings: Box<[NodeId]>,
 }
 
+/// Action for a field in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Remember the last value.
+    /// Store the last value.
     Scalar,
-    /// Remember the last value that has a name.
+    /// Store the last value that has a name.
     ClosedEnum,
     Message,
     Group,
@@ -119,7 +121,7 @@ pub(super) enum Action {
 }
 
 impl MessagePlan {
-    /// Returns the plan of a field, `None` if the field is to be skipped.
+    /// Returns the plan of a field, or `None` if the field must be skipped.
     #[inline]
     pub(super) fn find(&self, number: u32) -> Option<&FieldPlan> {
         let position = match self.dense.get(number as usize) {
@@ -139,8 +141,8 @@ impl MessagePlan {
         Self {
             message,
             fields: Vec::new(),
-            first: 1,
-            has_others: false,
+            low_numbers: 1,
+            has_high_numbers: false,
             dense: Vec::new(),
             sparse: Vec::new(),
         }
@@ -151,8 +153,8 @@ impl MessagePlan {
         // A message has fewer fields than there are field numbers.
         let position = self.fields.len() as u32;
         match number {
-            0..64 => self.first |= 1 << number,
-            _ => self.has_others = true,
+            0..64 => self.low_numbers |= 1 << number,
+            _ => self.has_high_numbers = true,
         }
         if number < DENSE_MAX {
             let length = self.dense.len().max(number as usize + 1);
@@ -165,7 +167,7 @@ impl MessagePlan {
     }
 }
 
-/// Compiles the paths of `wanted` in messages of type `message`.
+/// Compiles the paths to the nodes `wanted` for messages of type `message`.
 pub(super) fn compile(
     types: &Types,
     message: MessageId,
@@ -190,29 +192,29 @@ pub(super) fn compile(
             node = paths.nodes[node as usize].parent;
         }
     }
-    compiler.message(ROOT, message, NodePlace::Entry, 0);
+    compiler.message(ROOT, message, NodeOrigin::Entry, 0);
     compiler.plan
 }
 
 struct Compiler<'a> {
     types: &'a Types,
     paths: &'a PathTree,
-    /// Nodes that are wanted or that have wanted nodes below.
+    /// For each node, `true` if it or a node below it is wanted.
     selected: Vec<bool>,
     plan: Plan,
 }
 
 impl Compiler<'_> {
-    fn set(&mut self, node: NodeId, place: NodePlace, value: ValuePlan) {
+    fn set(&mut self, node: NodeId, origin: NodeOrigin, value: ValuePlan) {
         let plan = &mut self.plan.nodes[node as usize];
-        plan.place = place;
+        plan.origin = origin;
         plan.value = value;
     }
 
     /// Compiles a node whose value is a message, `depth` messages below the outermost one.
-    fn message(&mut self, node: NodeId, id: MessageId, place: NodePlace, depth: usize) {
+    fn message(&mut self, node: NodeId, id: MessageId, origin: NodeOrigin, depth: usize) {
         if depth > DEPTH_MAX {
-            // No message is that deep: the path has no field there.
+            // The reader rejects messages that are so deep, so the path never has a value.
             return;
         }
         let members = self.paths.nodes[node as usize].members.iter();
@@ -225,13 +227,13 @@ impl Compiler<'_> {
             })
             .collect();
         if members.is_empty() {
-            return self.set(node, place, ValuePlan::Message(id, None));
+            return self.set(node, origin, ValuePlan::Message(id, None));
         }
-        // Each message plan belongs to another node.
+        // Reserves the index of the plan before those of inner messages.
         let plan_id = self.plan.messages.len() as PlanId;
         self.plan.messages.push(MessagePlan::new(id));
         let value = ValuePlan::Message(id, Some(plan_id));
-        self.set(node, place, value);
+        self.set(node, origin, value);
         let mut plan = MessagePlan::new(id);
         let types = self.types;
         let message = types.message(id);
@@ -242,10 +244,10 @@ impl Compiler<'_> {
                 index: index as u32,
             };
             let action = self.field(child, field_id, field, depth);
-            let rivals = rivals(message, field, &members, child);
+            let siblings = oneof_siblings(message, field, &members, child);
             plan.add(
                 field.number,
-                field_plan(action, child, field_id, field, rivals),
+                field_plan(action, child, field_id, field, siblings),
             );
         }
         add_clearing(message, id, &members, &mut plan);
@@ -262,7 +264,7 @@ impl Compiler<'_> {
             self.list(node, id, field.kind, depth);
             return Action::List;
         }
-        self.single(node, id, field.kind, NodePlace::Field, depth);
+        self.single(node, id, field.kind, NodeOrigin::Field, depth);
         match field.kind {
             FieldKind::Message(_) => Action::Message,
             FieldKind::Group(_) => Action::Group,
@@ -277,13 +279,13 @@ impl Compiler<'_> {
         node: NodeId,
         id: FieldId,
         kind: FieldKind,
-        place: NodePlace,
+        origin: NodeOrigin,
         depth: usize,
     ) {
         match kind {
-            FieldKind::Message(message) => self.message(node, message, place, depth + 1),
-            // The connector takes groups as scalars with the text of their message.
-            _ => self.set(node, place, ValuePlan::Scalar(id)),
+            FieldKind::Message(message) => self.message(node, message, origin, depth + 1),
+            // The connector treats a group as a scalar: the text of its message.
+            _ => self.set(node, origin, ValuePlan::Scalar(id)),
         }
     }
 
@@ -294,9 +296,9 @@ impl Compiler<'_> {
             .copied()
             .collect();
         for (_, child) in &elements {
-            self.single(*child, id, kind, NodePlace::Entry, depth);
+            self.single(*child, id, kind, NodeOrigin::Entry, depth);
         }
-        self.set(node, NodePlace::Field, ValuePlan::List(id, elements));
+        self.set(node, NodeOrigin::Field, ValuePlan::List(id, elements));
     }
 
     fn map(&mut self, node: NodeId, id: FieldId, entry: MessageId, depth: usize) {
@@ -304,7 +306,7 @@ impl Compiler<'_> {
         let entry_type = types.message(entry);
         let members = &self.paths.nodes[node as usize].members;
         let mut keys = Vec::new();
-        // The build of the schema has checked that an entry has both fields.
+        // The schema builder has checked that an entry has both fields.
         if let [key, value] = &*entry_type.fields {
             let value_id = FieldId {
                 message: entry,
@@ -316,17 +318,17 @@ impl Compiler<'_> {
                 }
                 if let Some(key) = map_key(key.kind, name) {
                     keys.push((key, *child));
-                    self.single(*child, value_id, value.kind, NodePlace::Entry, depth);
+                    self.single(*child, value_id, value.kind, NodeOrigin::Entry, depth);
                 }
             }
         }
-        self.set(node, NodePlace::Field, ValuePlan::Map(id, keys.into()));
+        self.set(node, NodeOrigin::Field, ValuePlan::Map(id, keys.into()));
     }
 }
 
 /// Returns the key whose text is `name`, `None` if no key has that text.
 ///
-/// Java prints unsigned keys with a sign; the unsigned text is accepted, too.
+/// Java prints unsigned keys as signed numbers; the unsigned text is accepted, too.
 fn map_key(kind: FieldKind, name: &str) -> Option<MapKey> {
     match kind {
         FieldKind::String => Some(MapKey::Text(name.into())),
@@ -350,7 +352,7 @@ fn map_key(kind: FieldKind, name: &str) -> Option<MapKey> {
     }
 }
 
-/// Returns the number that prints as `text`.
+/// Returns the number whose canonical decimal text is `text`.
 fn canonical<N: std::str::FromStr + ToString>(text: &str) -> Option<N> {
     let number = text.parse::<N>().ok()?;
     (number.to_string() == text).then_some(number)
@@ -361,7 +363,7 @@ fn field_plan(
     node: NodeId,
     id: FieldId,
     field: &Field,
-    rivals: Box<[NodeId]>,
+    oneof_siblings: Box<[NodeId]>,
 ) -> FieldPlan {
     FieldPlan {
         wire: match action {
@@ -371,12 +373,12 @@ fn field_plan(
         action,
         node,
         field: id,
-        rivals,
+        oneof_siblings,
     }
 }
 
 /// Returns the nodes of the other wanted members of a field's oneof.
-fn rivals(
+fn oneof_siblings(
     message: &MessageType,
     field: &Field,
     members: &[(usize, NodeId)],
@@ -391,7 +393,7 @@ fn rivals(
     same.map(|(_, child)| *child).collect()
 }
 
-/// Adds the unwanted members of the oneofs of wanted fields, which clear those.
+/// Adds plans for unwanted fields in the oneofs of wanted fields: they clear the wanted ones.
 fn add_clearing(
     message: &MessageType,
     id: MessageId,
@@ -403,8 +405,8 @@ fn add_clearing(
         if field.oneof.is_none() || is_wanted(index) {
             continue;
         }
-        let rivals = rivals(message, field, members, NodeId::MAX);
-        if rivals.is_empty() {
+        let siblings = oneof_siblings(message, field, members, NodeId::MAX);
+        if siblings.is_empty() {
             continue;
         }
         let field_id = FieldId {
@@ -414,7 +416,7 @@ fn add_clearing(
         let action = Action::Clear;
         plan.add(
             field.number,
-            field_plan(action, NodeId::MAX, field_id, field, rivals),
+            field_plan(action, NodeId::MAX, field_id, field, siblings),
         );
     }
 }

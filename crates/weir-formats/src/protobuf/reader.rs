@@ -6,7 +6,7 @@ use super::check;
 use super::error::{Missing, ProtobufError, ProtobufFault, WireError};
 use super::field_list::{FieldEntry, FieldList};
 use super::member_buffers::MemberBuffers;
-use super::plan::{FieldId, NodePlace, Plan, ValuePlan, compile};
+use super::plan::{FieldId, NodeOrigin, Plan, ValuePlan, compile};
 use super::scalar::append_number;
 use super::schema::ProtobufMessage;
 use super::schema::types::{FieldKind, MessageId, Types};
@@ -233,7 +233,7 @@ impl CompiledPlan {
         let mut failing = None;
         let mut at = node;
         while at != ROOT && self.states[at as usize].document != document {
-            if self.plan.nodes[at as usize].place != NodePlace::Field {
+            if self.plan.nodes[at as usize].origin != NodeOrigin::Field {
                 failing = Some(at);
             }
             at = self.paths.nodes[at as usize].parent;

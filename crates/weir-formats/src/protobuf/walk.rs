@@ -73,7 +73,7 @@ impl<'a> MessageWalk<'a> {
         let bytes = &self.bytes[..extent.end];
         let mut at = extent.at;
         loop {
-            let rest = wire::skip_usual(&bytes[at..], plan.first, plan.has_others);
+            let rest = wire::skip_usual(&bytes[at..], plan.low_numbers, plan.has_high_numbers);
             if rest.is_empty() {
                 return Ok(());
             }
@@ -117,7 +117,7 @@ impl<'a> MessageWalk<'a> {
         let state = &mut self.states[field.node as usize];
         state.value = value;
         state.document = self.document;
-        self.clear_rivals(field);
+        self.clear_siblings(field);
         Ok(next)
     }
 
@@ -147,14 +147,14 @@ impl<'a> MessageWalk<'a> {
                 }
             }
         }
-        self.clear_rivals(field);
+        self.clear_siblings(field);
         Ok(next)
     }
 
     #[inline]
-    fn clear_rivals(&mut self, field: &FieldPlan) {
-        for rival in &field.rivals {
-            self.clear(*rival);
+    fn clear_siblings(&mut self, field: &FieldPlan) {
+        for sibling in &field.oneof_siblings {
+            self.clear(*sibling);
         }
     }
 

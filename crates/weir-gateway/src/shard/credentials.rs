@@ -13,12 +13,12 @@ use super::responses::RequestTransport;
 use super::wire::Wire;
 use weir_access::{AccessTime, ConnectionCredentials};
 
-/// Longest time for which a request waits for keys, in milliseconds.
+/// Maximum time for which a request waits for keys, in milliseconds.
 pub(super) const WAIT_MS: u64 = 2_000;
-/// Requests of one shard that wait; further ones are to be repeated later.
+/// Maximum number of waiting requests of each kind in a shard; further ones fail at once.
 pub(super) const WAITING_MAX: usize = 500;
 
-/// Waiting requests that one iteration judges: a signature takes about 50 µs.
+/// Maximum number of waiting requests that one iteration checks: a signature takes about 50 µs.
 pub(super) const RETRIES_PER_ITERATION: usize = 25;
 
 /// A verified client; `None` if clients are not identified.
@@ -29,12 +29,12 @@ pub(super) type Client = Option<Arc<IdentifiedClient>>;
 pub(super) struct ClientCredentials {
     pub(super) by_connection: HashMap<ConnId, Box<ConnectionCredentials>>,
     pub(super) waiting: HashMap<ConnId, WaitingCreate>,
-    /// By session.
+    /// New tokens of sessions that wait for keys.
     pub(super) refreshes: HashMap<SessionKey, WaitingRefresh>,
-    /// Waiting requests to be judged again.
+    /// Waiting requests to be checked again.
     retries: VecDeque<WaitingRequest>,
-    /// The keys have changed since [`Self::retries`] was filled.
-    has_news: bool,
+    /// `true` if the keys have changed since [`Self::retries`] was filled.
+    has_new_keys: bool,
 }
 
 /// A waiting request.
@@ -55,10 +55,10 @@ pub(super) struct WaitingCreate {
 }
 
 impl ClientCredentials {
-    /// Stores the credentials of a connection until [`Self::remove`], instead of earlier ones.
-    pub(super) fn insert(&mut self, conn: ConnId, found: Option<Box<ConnectionCredentials>>) {
-        match found {
-            Some(found) => self.by_connection.insert(conn, found),
+    /// Replaces the credentials of a connection; `None` removes them.
+    pub(super) fn insert(&mut self, conn: ConnId, new: Option<Box<ConnectionCredentials>>) {
+        match new {
+            Some(new) => self.by_connection.insert(conn, new),
             None => self.by_connection.remove(&conn),
         };
     }
@@ -68,15 +68,15 @@ impl ClientCredentials {
         self.by_connection.remove(&conn)
     }
 
-    /// Has all waiting requests judged again.
+    /// Schedules another check of all waiting requests.
     pub(super) fn keys_changed(&mut self) {
-        self.has_news = true;
+        self.has_new_keys = true;
     }
 
-    /// Returns the next waiting request to be judged again. Each one has its turn before another
-    /// change of keys applies.
+    /// Returns the next waiting request to be checked again. A further change of keys takes effect
+    /// after all requests have been returned once.
     pub(super) fn next_retry(&mut self) -> Option<WaitingRequest> {
-        if self.retries.is_empty() && std::mem::take(&mut self.has_news) {
+        if self.retries.is_empty() && std::mem::take(&mut self.has_new_keys) {
             let creates = self.waiting.keys().copied().map(WaitingRequest::Create);
             let refreshes = self.refreshes.keys().copied().map(WaitingRequest::Refresh);
             self.retries.extend(creates.chain(refreshes));
@@ -84,9 +84,9 @@ impl ClientCredentials {
         self.retries.pop_front()
     }
 
-    /// Returns `true` if waiting requests are to be judged again.
+    /// Returns `true` if waiting requests are to be checked again.
     pub(super) fn has_retries(&self) -> bool {
-        !self.retries.is_empty() || self.has_news
+        !self.retries.is_empty() || self.has_new_keys
     }
 
     /// Removes everything about a closed connection.
@@ -103,7 +103,7 @@ impl ClientCredentials {
 /// A new token that may be valid with the next keys.
 pub(super) struct WaitingRefresh {
     pub(super) token: String,
-    /// Number of the message, if its outcome is to be reported.
+    /// `LS_msg_prog` of the message with the token, if the client requested its outcome.
     pub(super) prog: Option<u32>,
     pub(super) until_ms: u64,
 }
@@ -114,7 +114,7 @@ impl fmt::Debug for WaitingRefresh {
     }
 }
 
-/// Returns the time at which a request is judged.
+/// Returns the current time for a check of credentials.
 pub(super) fn access_time(wire: &impl Wire) -> AccessTime {
     AccessTime {
         unix_ms: wire.unix_ms(),

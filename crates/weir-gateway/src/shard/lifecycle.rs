@@ -43,7 +43,7 @@ impl Clients {
         };
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
         let (writer, frame) = (&mut self.writer, Frame::of(lines));
-        if writer.data(wire, entry, &frame, count, QueuePolicy::Always) != TrySend::Queued {
+        if writer.write_data(wire, entry, &frame, count, QueuePolicy::Always) != TrySend::Queued {
             self.end_slow(wire, key);
         }
     }

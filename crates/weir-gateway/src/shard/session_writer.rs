@@ -39,8 +39,8 @@ pub(super) struct SessionWriter {
     pub(super) polls_with_data: Vec<SessionKey>,
     pub(super) journal_bytes: usize,
     pub(super) unbound: u64,
-    /// Time until which further too long updates are not logged.
-    pub(super) too_long_quiet_ms: u64,
+    /// Time until which updates that are too long are not logged again.
+    pub(super) too_long_log_ms: u64,
 }
 
 impl SessionWriter {
@@ -57,11 +57,11 @@ impl SessionWriter {
             polls_with_data: Vec::new(),
             journal_bytes: 0,
             unbound: 0,
-            too_long_quiet_ms: 0,
+            too_long_log_ms: 0,
         }
     }
 
-    /// Refills the budget of compression and returns the counters.
+    /// Refills the compression budget and returns the counters.
     pub(super) fn publish(&mut self, now_ms: u64) -> WriterCounters {
         self.compressor.refill(now_ms);
         WriterCounters {
@@ -76,7 +76,7 @@ impl SessionWriter {
     /// A deferrable frame is not queued while the client lags; then the caller queues its values.
     /// No frame is queued if the queue is full or the connection is closed.
     #[inline]
-    pub(super) fn data(
+    pub(super) fn write_data(
         &mut self,
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
@@ -97,14 +97,14 @@ impl SessionWriter {
                 entry.core.wrote(now_ms);
                 TrySend::Queued
             }
-            Some(refused) => refused,
+            Some(not_queued) => not_queued,
             None if policy == QueuePolicy::Deferrable => TrySend::Full,
             None => self.queue_unsent(entry, frame, count),
         }
     }
 
     /// Queues a frame on the session's stream connection. Returns `None` if there is none, or if
-    /// the frame exceeds the rest of the HTTP response; the stream has ended with `LOOP` then.
+    /// the frame does not fit into the HTTP response, which has then ended with `LOOP`.
     fn transmit(
         &mut self,
         wire: &mut impl Wire,
@@ -113,7 +113,7 @@ impl SessionWriter {
         policy: QueuePolicy,
     ) -> Option<TrySend> {
         let bytes = frame.lines().len() as u64;
-        if !self.has_body_capacity(wire, entry, bytes) {
+        if !self.ensure_body_capacity(wire, entry, bytes) {
             return None;
         }
         let chunk = match (entry.framing()?, entry.window) {
@@ -150,9 +150,9 @@ impl SessionWriter {
         Some(sent)
     }
 
-    /// Returns `true` if the HTTP response has room for `bytes` more. Otherwise the response ends
-    /// here. A frame that exceeds every response is sent alone.
-    fn has_body_capacity(
+    /// Ends an HTTP response with `LOOP` if `bytes` more do not fit, and returns `false` then. A
+    /// frame that is longer than a whole response is sent as its only one.
+    fn ensure_body_capacity(
         &mut self,
         wire: &mut impl Wire,
         entry: &mut SessionEntry,
@@ -175,7 +175,7 @@ impl SessionWriter {
         entry: &mut SessionEntry,
         lines: &[u8],
     ) -> bool {
-        if lines.is_empty() || !self.has_body_capacity(wire, entry, lines.len() as u64) {
+        if lines.is_empty() || !self.ensure_body_capacity(wire, entry, lines.len() as u64) {
             return true;
         }
         let Some(framing) = entry.framing() else {
@@ -202,12 +202,12 @@ impl SessionWriter {
         let mut line = Vec::new();
         write_loop(&mut line, pause_ms);
         let last = framing.frame(&line);
-        let mut taken = true;
+        let mut accepted = true;
         if close_socket {
             wire.close(entry.conn, Some(last), false);
             entry.conn = NO_CONNECTION;
         } else {
-            taken = wire.send(entry.conn, last);
+            accepted = wire.send(entry.conn, last);
             if framing == Framing::Chunk {
                 // Another session may use the connection next.
                 wire.set_tag(entry.conn, 0);
@@ -216,7 +216,7 @@ impl SessionWriter {
             }
         }
         self.unbind(wire, entry, pause_ms + self.unbound_ms);
-        taken
+        accepted
     }
 
     pub(super) fn unbind(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, wait_ms: u64) {
@@ -277,7 +277,7 @@ impl SessionWriter {
     }
 
     fn record_sent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32, now_ms: u64) {
-        // A client of events does not bind its session again.
+        // Clients without an SDK (`/sse`, `/ws`) do not recover their sessions.
         if self.limits.bytes == 0 || entry.form.is_some() {
             return;
         }
@@ -309,13 +309,13 @@ impl SessionWriter {
     /// Logs an update that is too long for its client, at most once per interval.
     pub(super) fn note_too_long(&mut self, entry: &SessionEntry, bytes: usize, now_ms: u64) {
         const LOG_INTERVAL_MS: u64 = 10_000;
-        if now_ms < self.too_long_quiet_ms {
+        if now_ms < self.too_long_log_ms {
             return;
         }
-        self.too_long_quiet_ms = now_ms + LOG_INTERVAL_MS;
-        let (session, most) = (entry.core.id(), entry.line_max);
+        self.too_long_log_ms = now_ms + LOG_INTERVAL_MS;
+        let (session, bytes_max) = (entry.core.id(), entry.line_max);
         tracing::warn!(
-            %session, bytes, most,
+            %session, bytes, bytes_max,
             "dropped an update that is too long for its client; further ones are only counted"
         );
     }
@@ -346,7 +346,7 @@ impl<W: Wire> Output for ClientOutput<'_, W> {
         frame: &Frame,
         policy: QueuePolicy,
     ) -> SendOutcome {
-        match self.writer.data(self.wire, session, frame, 1, policy) {
+        match self.writer.write_data(self.wire, session, frame, 1, policy) {
             TrySend::Queued => SendOutcome::Queued,
             TrySend::Full => SendOutcome::Full,
             TrySend::Closed => SendOutcome::Closed,

@@ -1,4 +1,4 @@
-//! All rules of a cluster, compiled.
+//! Access rules of a cluster, compiled for look-ups by principal and resource.
 
 use core::net::IpAddr;
 use std::collections::{HashMap, HashSet};
@@ -7,7 +7,7 @@ use super::operation::{AclOperation, OperationSet, ResourceType};
 use super::prefixes::PrefixTable;
 use super::rule::{AclRule, Effect, NamePattern};
 
-/// Outcome of a check.
+/// Decision about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AclDecision<'a> {
     /// The principal is a super user.
@@ -35,9 +35,10 @@ pub struct AclSet {
     by_principal: HashMap<Box<str>, PrincipalRules>,
 }
 
-/// Rules of one principal by the type of the resources.
+/// Rules of one principal, by resource type.
 type PrincipalRules = HashMap<ResourceType, TypeRules>;
 
+/// Rules of one principal for one resource type, by name pattern.
 #[derive(Debug)]
 struct TypeRules {
     any: Vec<CompiledRule>,
@@ -47,8 +48,9 @@ struct TypeRules {
 
 #[derive(Debug, Clone, Copy)]
 struct CompiledRule {
-    /// Position in the list of rules.
+    /// Position in [`AclSet::rules`].
     index: usize,
+    /// Operations to which the rule applies.
     covers: OperationSet,
 }
 
@@ -96,7 +98,7 @@ impl AclSet {
             return AclDecision::SuperUser;
         }
         let mut decision = AclDecision::NoRule;
-        for rules in self.of(principals, resource_type) {
+        for rules in self.rules_for(principals, resource_type) {
             for compiled in rules.matching(name) {
                 let rule = &self.rules[compiled.index];
                 if !compiled.covers.contains(operation) || !rule.addresses.contains(address) {
@@ -114,8 +116,8 @@ impl AclSet {
         decision
     }
 
-    /// Decides if there may be a resource of a type on which an operation is allowed. As with
-    /// Kafka's authorizer, only rules for the operation itself or for all operations count.
+    /// Decides if there may be a resource of a type on which an operation is allowed, like Kafka's
+    /// `authorizeByResourceType`: only rules for the operation itself or for all operations count.
     pub fn decide_any(
         &self,
         principals: &[Box<str>],
@@ -127,7 +129,7 @@ impl AclSet {
             return AclDecision::SuperUser;
         }
         let relevant = || {
-            self.of(principals, resource_type)
+            self.rules_for(principals, resource_type)
                 .flat_map(TypeRules::all)
                 .map(|compiled| &self.rules[compiled.index])
                 .filter(|rule| rule.addresses.contains(address))
@@ -138,7 +140,7 @@ impl AclSet {
         if let Some(rule) = deny_all {
             return AclDecision::Denied(rule);
         }
-        let is_open = |rule: &&AclRule| {
+        let is_effective = |rule: &&AclRule| {
             match &rule.names {
             NamePattern::Any => true,
             NamePattern::Literal(name) => !denying().any(|other| other.names.contains(name)),
@@ -149,7 +151,7 @@ impl AclSet {
         };
         let mut allowing = relevant().filter(|rule| rule.effect == Effect::Allow);
         allowing
-            .find(is_open)
+            .find(is_effective)
             .map_or(AclDecision::NoRule, AclDecision::Allowed)
     }
 
@@ -165,7 +167,7 @@ impl AclSet {
             return true;
         }
         let mut allowed = false;
-        for rules in self.of(principals, resource_type) {
+        for rules in self.rules_for(principals, resource_type) {
             for compiled in rules.all() {
                 let rule = &self.rules[compiled.index];
                 if !compiled.covers.contains(operation) || !rule.addresses.contains(address) {
@@ -180,8 +182,8 @@ impl AclSet {
         allowed
     }
 
-    /// Returns the rules of a type for principals and for everyone.
-    fn of(
+    /// Returns the rules for a resource type, of these principals and of everyone.
+    fn rules_for(
         &self,
         principals: &[Box<str>],
         resource_type: ResourceType,

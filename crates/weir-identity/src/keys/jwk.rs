@@ -1,4 +1,4 @@
-//! Keys from JSON Web Keys (RFC 7517), PEM files and secrets.
+//! Parsing of verification keys: JSON Web Keys (RFC 7517), PEM and shared secrets.
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{ParsedPublicKey, RsaPublicKeyComponents};
@@ -16,20 +16,20 @@ use crate::algorithm::{Algorithm, AlgorithmSet, KeyFamily};
 const KEY_ID_BYTES_MAX: usize = 1024;
 /// Shortest shared secret, in bytes (RFC 7518, 3.2).
 const SECRET_BYTES_MIN: usize = 32;
-/// Length of the shortest RSA key of 2048 bits in PEM, in bytes: with the exponent 3.
+/// Length in bytes of the shortest public RSA key of 2048 bits, with exponent 3, in DER.
 const RSA_DER_BYTES_MIN: usize = 292;
-/// Sizes of RSA keys, in bits.
+/// Accepted sizes of RSA keys, in bits.
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
 /// Reason why a key cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe the variants
 pub enum KeyError {
-    #[error("not an object with a text \"kty\"")]
+    #[error("not an object with a string \"kty\"")]
     Malformed,
-    #[error("\"kid\" is not a text of at most 1024 bytes")]
+    #[error("\"kid\" is not a string of at most 1024 bytes")]
     KeyId,
-    #[error("key type is neither RSA, EC nor OKP; shared secrets are not taken from key sets")]
+    #[error("key type is neither RSA, EC nor OKP; shared secrets are not accepted in key sets")]
     KeyType,
     #[error("curve is neither P-256, P-384 nor Ed25519")]
     Curve,
@@ -41,18 +41,18 @@ pub enum KeyError {
     RsaSize,
     #[error("key values are missing or invalid")]
     Values,
-    #[error("not one public key in PEM (BEGIN PUBLIC KEY)")]
+    #[error("not exactly one public key in PEM (BEGIN PUBLIC KEY)")]
     Pem,
     #[error("secret is shorter than 32 bytes")]
     ShortSecret,
 }
 
 impl VerificationKey {
-    /// Reads a member of a key set.
+    /// Parses one key of a key set, for those `allowed` algorithms that fit it.
     pub(super) fn from_jwk(jwk: &Value, allowed: AlgorithmSet) -> Result<Self, KeyError> {
         let jwk = jwk.as_object().ok_or(KeyError::Malformed)?;
         let id = key_id(jwk)?;
-        if !serves_verification(jwk) {
+        if !can_verify(jwk) {
             return Err(KeyError::Use);
         }
         let family = family(jwk)?;
@@ -68,21 +68,21 @@ impl VerificationKey {
         };
         match family {
             KeyFamily::Rsa => {
-                let (n, e) = (bytes(jwk, "n")?, bytes(jwk, "e")?);
-                rsa(id, &n, &e, allowed)
+                let (n, e) = (decode_member(jwk, "n")?, decode_member(jwk, "e")?);
+                rsa_key(id, &n, &e, allowed)
             }
-            KeyFamily::P256 => point(id, family, &coordinates(jwk, 32)?, allowed),
-            KeyFamily::P384 => point(id, family, &coordinates(jwk, 48)?, allowed),
+            KeyFamily::P256 => curve_key(id, family, &uncompressed_point(jwk, 32)?, allowed),
+            KeyFamily::P384 => curve_key(id, family, &uncompressed_point(jwk, 48)?, allowed),
             KeyFamily::Ed25519 => {
-                let x = bytes(jwk, "x")?;
+                let x = decode_member(jwk, "x")?;
                 let x = (x.len() == 32).then_some(x).ok_or(KeyError::Values)?;
-                point(id, family, &x, allowed)
+                curve_key(id, family, &x, allowed)
             }
             KeyFamily::Secret => Err(KeyError::KeyType),
         }
     }
 
-    /// Reads a public key in PEM (`BEGIN PUBLIC KEY`).
+    /// Parses a public key in PEM (`BEGIN PUBLIC KEY`), for those `allowed` algorithms that fit it.
     pub fn from_pem(pem: &[u8], allowed: AlgorithmSet) -> Result<Self, KeyError> {
         let mut keys = SubjectPublicKeyInfoDer::pem_slice_iter(pem);
         let (Some(Ok(der)), None) = (keys.next(), keys.next()) else {
@@ -96,7 +96,7 @@ impl VerificationKey {
         ];
         for (family, header, len) in curves {
             if let Some(key) = der.strip_prefix(header).filter(|key| key.len() == len) {
-                return point(None, family, key, allowed);
+                return curve_key(None, family, key, allowed);
             }
         }
         if !der
@@ -106,7 +106,7 @@ impl VerificationKey {
         {
             return Err(KeyError::Curve);
         }
-        // The upper bound of the size is checked with each signature.
+        // The cryptographic library checks the upper bound of the size with each signature.
         if der.len() < RSA_DER_BYTES_MIN {
             return Err(KeyError::RsaSize);
         }
@@ -119,7 +119,7 @@ impl VerificationKey {
         with_verifiers(None, der, verifiers.collect::<Result<_, _>>()?)
     }
 
-    /// Takes a secret that Weir shares with the issuer.
+    /// Creates an HMAC key from a secret that Weir shares with the issuer.
     pub fn from_secret(secret: &[u8]) -> Result<Self, KeyError> {
         if secret.len() < SECRET_BYTES_MIN {
             return Err(KeyError::ShortSecret);
@@ -156,7 +156,7 @@ fn key_id(jwk: &Map<String, Value>) -> Result<Option<&str>, KeyError> {
     }
 }
 
-fn serves_verification(jwk: &Map<String, Value>) -> bool {
+fn can_verify(jwk: &Map<String, Value>) -> bool {
     let is_signature = jwk.get("use").is_none_or(|purpose| purpose == "sig");
     let may_verify = jwk.get("key_ops").is_none_or(|operations| {
         let operations = operations.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -178,7 +178,8 @@ fn family(jwk: &Map<String, Value>) -> Result<KeyFamily, KeyError> {
     }
 }
 
-fn bytes(jwk: &Map<String, Value>, name: &str) -> Result<Vec<u8>, KeyError> {
+/// Decodes a member of a key in base64url.
+fn decode_member(jwk: &Map<String, Value>, name: &str) -> Result<Vec<u8>, KeyError> {
     let text = jwk
         .get(name)
         .and_then(Value::as_str)
@@ -186,23 +187,23 @@ fn bytes(jwk: &Map<String, Value>, name: &str) -> Result<Vec<u8>, KeyError> {
     URL_SAFE_NO_PAD.decode(text).map_err(|_| KeyError::Values)
 }
 
-/// Returns the uncompressed point with the coordinates of a key.
-fn coordinates(jwk: &Map<String, Value>, len: usize) -> Result<Vec<u8>, KeyError> {
-    let (x, y) = (bytes(jwk, "x")?, bytes(jwk, "y")?);
+/// Returns the coordinates of a key as an uncompressed elliptic-curve point.
+fn uncompressed_point(jwk: &Map<String, Value>, len: usize) -> Result<Vec<u8>, KeyError> {
+    let (x, y) = (decode_member(jwk, "x")?, decode_member(jwk, "y")?);
     match x.len() == len && y.len() == len {
         true => Ok([&[4][..], &x, &y].concat()),
         false => Err(KeyError::Values),
     }
 }
 
-fn rsa(
+fn rsa_key(
     id: Option<&str>,
     n: &[u8],
     e: &[u8],
     allowed: AlgorithmSet,
 ) -> Result<VerificationKey, KeyError> {
-    let leading = n.first().map_or(8, |first| first.leading_zeros() as usize);
-    if !RSA_BITS.contains(&(n.len() * 8).saturating_sub(leading)) {
+    let leading_zeros = n.first().map_or(8, |first| first.leading_zeros() as usize);
+    if !RSA_BITS.contains(&(n.len() * 8).saturating_sub(leading_zeros)) {
         return Err(KeyError::RsaSize);
     }
     let fitting = allowed.of_family(KeyFamily::Rsa);
@@ -215,8 +216,8 @@ fn rsa(
     with_verifiers(id, &[n, e].concat(), verifiers.collect::<Result<_, _>>()?)
 }
 
-/// Creates a key of a family with one algorithm.
-fn point(
+/// Creates a key on an elliptic curve. Each of these families has one algorithm.
+fn curve_key(
     id: Option<&str>,
     family: KeyFamily,
     material: &[u8],

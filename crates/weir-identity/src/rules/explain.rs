@@ -1,4 +1,4 @@
-//! Reasons why rules apply to a request, or do not, for the author of the rules.
+//! Reasons why item rules apply to a request, or do not, shown to the author of the rules.
 
 use weir_mapping::CanonicalItem;
 
@@ -17,14 +17,14 @@ pub struct RuleExplanation {
     pub decision: Result<Allowance, Denial>,
 }
 
-/// Why a rule applies or does not.
+/// Reason why a rule applies or does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleReason {
     /// Name of the rule.
     pub rule: Box<str>,
-    /// `true` if the rule allows or denies the request.
+    /// `true` if the decision is this rule's.
     pub applies: bool,
-    /// Reason. It names claims, not their values.
+    /// Text that names claims, not their values.
     pub reason: String,
 }
 
@@ -48,13 +48,13 @@ pub fn explain_rules(
     let connection = connections.get(access.connection).copied();
     let mut reasons = Vec::with_capacity(rules.len());
     for (index, rule) in rules.iter().enumerate() {
-        let obstacle = obstacle(rule, connection.unwrap_or_default(), claims, item, access)?;
+        let mismatch = rule_mismatch(rule, connection.unwrap_or_default(), claims, item, access)?;
         let applies = used == Some(index);
         reasons.push(RuleReason {
             rule: rule.name.clone(),
             applies,
-            reason: match obstacle {
-                Some(obstacle) => obstacle,
+            reason: match mismatch {
+                Some(mismatch) => mismatch,
                 None if applies => match rule.effect {
                     RuleEffect::Allow => "covers the request".to_owned(),
                     RuleEffect::Deny => "denies the item".to_owned(),
@@ -69,31 +69,31 @@ pub fn explain_rules(
     })
 }
 
-/// Returns why a rule does not cover a request.
-fn obstacle(
+/// Returns why a rule does not cover a request; `None` if it does.
+fn rule_mismatch(
     rule: &ItemRule,
     connection: &str,
     claims: &Claims,
     item: &CanonicalItem,
     access: &ItemAccess<'_>,
 ) -> Result<Option<String>, TooManyValues> {
-    let named = rule.connections.as_ref();
-    if named.is_some_and(|names| names.iter().all(|name| **name != *connection)) {
+    let connections = rule.connections.as_ref();
+    if connections.is_some_and(|names| names.iter().all(|name| **name != *connection)) {
         return Ok(Some(format!("is not for connection \"{connection}\"")));
     }
     for condition in &rule.conditions {
         if !condition.is_met(claims)? {
-            return Ok(Some(unmet(condition, claims)?));
+            return Ok(Some(unmet_reason(condition, claims)?));
         }
     }
     let mut nearest = None;
     for pattern in &rule.items {
-        match mismatch(pattern, claims, item)? {
+        match pattern_mismatch(pattern, claims, item)? {
             None => {
                 nearest = None;
                 break;
             }
-            // The reason of a pattern for this kind of item says more than that of another kind.
+            // The pattern that matches most of the item has the most useful reason.
             Some((rank, text)) if nearest.as_ref().is_none_or(|(best, _)| *best < rank) => {
                 nearest = Some((rank, text));
             }
@@ -115,7 +115,7 @@ fn obstacle(
         return Ok(Some(format!("does not name mode {}", access.mode.as_str())));
     }
     if !rule.usable_modes().contains(access.mode) {
-        let text = "cannot apply in mode COMMAND, where its where may use KEY only";
+        let text = "cannot apply in mode COMMAND, in which \"where\" may use only KEY";
         return Ok(Some(text.to_owned()));
     }
     let Some(fields) = &rule.fields else {
@@ -131,7 +131,7 @@ fn obstacle(
     })
 }
 
-fn unmet(condition: &Condition, claims: &Claims) -> Result<String, TooManyValues> {
+fn unmet_reason(condition: &Condition, claims: &Claims) -> Result<String, TooManyValues> {
     let path = &condition.path;
     Ok(match claims.texts(path)?.is_empty() {
         true => format!("there is no claims.{path}, which when compares"),
@@ -139,8 +139,9 @@ fn unmet(condition: &Condition, claims: &Claims) -> Result<String, TooManyValues
     })
 }
 
-/// Returns why a pattern does not match an item, and how near it came.
-fn mismatch(
+/// Returns why a pattern does not match an item, with a rank: 0 if the prefix differs, 1 if the
+/// parameters differ, 2 if a value differs. Returns `None` if the pattern matches.
+fn pattern_mismatch(
     pattern: &ItemPattern,
     claims: &Claims,
     item: &CanonicalItem,
@@ -167,7 +168,7 @@ fn mismatch(
             ValuePattern::Literal(text) => {
                 (**text != *value).then(|| format!("\"{name}={value}\" is not \"{name}={text}\""))
             }
-            ValuePattern::Claim(path) => not_among(path, claims, name, value)?,
+            ValuePattern::Claim(path) => claim_mismatch(path, claims, name, value)?,
         };
         if let Some(reason) = reason {
             return Ok(Some((2, reason)));
@@ -176,7 +177,8 @@ fn mismatch(
     Ok(None)
 }
 
-fn not_among(
+/// Returns the reason if `value` is not among the values of a claim.
+fn claim_mismatch(
     path: &ClaimPath,
     claims: &Claims,
     name: &str,

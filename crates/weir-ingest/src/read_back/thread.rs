@@ -8,7 +8,7 @@ use weir_kafka::ranges::{RangeError, RangeReader};
 use weir_net::limited;
 
 use super::pace::ReadPace;
-use super::wave::Wave;
+use super::wave::ReadBackBatch;
 use crate::connection::KafkaConnection;
 use crate::item_event::ItemEvent;
 use crate::missed::{ReadBackOutcome, ReadBackRequest, ReadBackResult, ResetReason};
@@ -78,17 +78,17 @@ impl<E: From<ItemEvent>> ReadBackThread<E> {
             return;
         }
         let connection = Arc::clone(&self.connection);
-        let mut wave = Wave::new(&connection, requests);
-        if let Err(error) = self.read(&mut wave) {
+        let mut batch = ReadBackBatch::new(&connection, requests);
+        if let Err(error) = self.read(&mut batch) {
             let name = &connection.config.name;
             limited!(
                 warn, "read back", connection = %name, %error,
                 "missed records not read, clients get snapshots"
             );
-            wave.fail_all(ResetReason::Unavailable);
+            batch.fail_all(ResetReason::Unavailable);
             self.reader = None;
         }
-        for (request, outcome) in wave.finish() {
+        for (request, outcome) in batch.finish() {
             if request.is_cancelled.load(Ordering::Relaxed) {
                 continue;
             }
@@ -100,18 +100,18 @@ impl<E: From<ItemEvent>> ReadBackThread<E> {
         }
     }
 
-    fn read(&mut self, wave: &mut Wave<'_>) -> Result<(), RangeError> {
+    fn read(&mut self, batch: &mut ReadBackBatch<'_>) -> Result<(), RangeError> {
         let connection = Arc::clone(&self.connection);
         let deadline = Instant::now() + READ_TIMEOUT;
         let (counters, stop) = (&connection.read_back, Arc::clone(&self.stop));
-        while let Some(range) = wave.next_range() {
+        while let Some(range) = batch.next_range() {
             let reader = match &self.reader {
                 Some(reader) => reader,
                 None => self.reader.insert(open(&connection)?),
             };
             counters.reads.fetch_add(1, Ordering::Relaxed);
             let pace = &mut self.pace;
-            let read = wave.read(reader, range, deadline, &mut || {
+            let read = batch.read(reader, range, deadline, &mut || {
                 counters.records.fetch_add(1, Ordering::Relaxed);
                 let wait = pace.take(1, Instant::now());
                 if wait > Duration::ZERO {
@@ -121,9 +121,9 @@ impl<E: From<ItemEvent>> ReadBackThread<E> {
             });
             match read {
                 Ok(()) => {}
-                Err(RangeError::Deleted { first, .. }) => wave.fail_before(range, first),
+                Err(RangeError::Deleted { first, .. }) => batch.fail_before(range, first),
                 // Their clients have left, the gateway stops, or memory is short.
-                Err(RangeError::Stopped) => wave.fail_all(ResetReason::Busy),
+                Err(RangeError::Stopped) => batch.fail_all(ResetReason::Busy),
                 Err(error) => return Err(error),
             }
         }

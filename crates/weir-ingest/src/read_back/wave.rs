@@ -1,4 +1,5 @@
-//! Requests that are served together: the ranges to read, and the records of each item.
+//! Batch of requests to read records again: the offset ranges to read, and the records of each
+//! item.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,46 +18,49 @@ use crate::routing::RoutingTable;
 use crate::schemas::fetch_missing;
 use crate::worker::{field_union, routes};
 
-/// Maximum bytes of the values of all records of a wave.
+/// Maximum size of the values of all records of a batch.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Bytes counted for a record in addition to its values.
 const RECORD_BYTES: usize = 128;
-/// Records after which it is checked whether any client still waits.
+/// Number of records between checks whether any client still waits.
 const CHECK_INTERVAL: u64 = 256;
 
-/// A range of a partition of the layout.
+/// Range of offsets of a partition, from `from` up to but excluding `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WaveRange {
+pub(super) struct BatchRange {
+    /// Index of the partition in the layout.
     partition: u32,
     from: i64,
     to: i64,
 }
 
-pub(super) struct Wave<'c> {
+/// Requests that are served together, so that records that several of them need are read once.
+pub(super) struct ReadBackBatch<'c> {
     connection: &'c KafkaConnection,
     /// Requests, with the index of their item, and the reason if they have failed.
     requests: Vec<(ReadBackRequest, usize, Option<ResetReason>)>,
     /// Records of each item.
     records: Vec<Vec<MissedRecord>>,
+    /// Routes to the items of the requests: the slot of an item is its index.
     table: RoutingTable,
     names: ItemNames,
     values: FieldValues,
     classes: Option<RecordClasses>,
     bytes: usize,
-    /// Index of the next partition.
-    next: u32,
+    /// Index of the next partition to read.
+    next_partition: u32,
 }
 
-impl<'c> Wave<'c> {
+impl<'c> ReadBackBatch<'c> {
     pub(super) fn new(connection: &'c KafkaConnection, requests: Vec<ReadBackRequest>) -> Self {
         let mut items: HashMap<Arc<str>, (usize, FieldSet)> = HashMap::new();
-        let mut placed = Vec::with_capacity(requests.len());
+        let mut indexed = Vec::with_capacity(requests.len());
         for request in requests {
             let next = items.len();
             let item = items.entry(Arc::clone(&request.item));
             let (index, fields) = item.or_insert_with(|| (next, FieldSet::empty()));
             fields.union_with(&request.fields);
-            placed.push((request, *index, None));
+            indexed.push((request, *index, None));
         }
         let mut table = RoutingTable::default();
         let count = items.len();
@@ -79,31 +83,31 @@ impl<'c> Wave<'c> {
         }
         Self {
             connection,
-            requests: placed,
+            requests: indexed,
             records: vec![Vec::new(); count],
             table,
             names: ItemNames::default(),
             values: FieldValues::default(),
             classes: RecordClasses::of(connection),
             bytes: 0,
-            next: 0,
+            next_partition: 0,
         }
     }
 
-    /// Returns the next range that a request needs: of the next partition, or again of the one of
-    /// which some records are deleted.
-    pub(super) fn next_range(&mut self) -> Option<WaveRange> {
+    /// Returns the next range that a request needs. After [`Self::fail_before`], it is of the same
+    /// partition as before.
+    pub(super) fn next_range(&mut self) -> Option<BatchRange> {
         let partitions = self.requests.first()?.0.layout.partitions() as u32;
-        while self.next < partitions {
-            let partition = self.next;
-            self.next += 1;
+        while self.next_partition < partitions {
+            let partition = self.next_partition;
+            self.next_partition += 1;
             let at = partition as usize;
-            let open = self.requests.iter().filter(|(.., failed)| failed.is_none());
-            let ranges = open.map(|(one, ..)| (one.from[at], one.to[at]));
+            let pending = self.requests.iter().filter(|(.., failed)| failed.is_none());
+            let ranges = pending.map(|(one, ..)| (one.from[at], one.to[at]));
             let ranges = ranges.filter(|(from, to)| from < to);
             let merge = |(from, to): (i64, i64), (first, end)| (from.min(first), to.max(end));
             if let Some((from, to)) = ranges.reduce(merge) {
-                return Some(WaveRange {
+                return Some(BatchRange {
                     partition,
                     from,
                     to,
@@ -113,11 +117,12 @@ impl<'c> Wave<'c> {
         None
     }
 
-    /// Reads a range. `on_record` is called for each record, and stops reading with `false`.
+    /// Reads a range. Calls `on_record` for each record. Stops if it returns `false`, if no client
+    /// waits, or if the values are larger than [`BYTES_MAX`].
     pub(super) fn read(
         &mut self,
         reader: &RangeReader,
-        range: WaveRange,
+        range: BatchRange,
         deadline: Instant,
         on_record: &mut dyn FnMut() -> bool,
     ) -> Result<(), RangeError> {
@@ -128,14 +133,14 @@ impl<'c> Wave<'c> {
         let Some((topic, partition)) = layout.partition(range.partition) else {
             return Ok(());
         };
-        let named = PartitionRange {
+        let partition_range = PartitionRange {
             topic,
             partition,
             from: range.from,
             to: range.to,
         };
         let mut count = 0;
-        reader.read(named, deadline, &mut |record| {
+        reader.read(partition_range, deadline, &mut |record| {
             count += 1;
             let position = RecordPosition {
                 generation: layout.generation(),
@@ -149,13 +154,14 @@ impl<'c> Wave<'c> {
         })
     }
 
+    /// Returns `true` if a client still waits for a request that has not failed.
     fn is_wanted(&self) -> bool {
-        let mut open = self.requests.iter().filter(|(.., failed)| failed.is_none());
-        open.any(|(one, ..)| !one.is_cancelled.load(Ordering::Relaxed))
+        let mut pending = self.requests.iter().filter(|(.., failed)| failed.is_none());
+        pending.any(|(one, ..)| !one.is_cancelled.load(Ordering::Relaxed))
     }
 
-    /// Adds a record to its items, as a worker would post it. Records that cannot be extracted are
-    /// skipped.
+    /// Adds a record to its items, with the values that a worker would send to the shards. Skips
+    /// records whose extraction fails.
     fn map(&mut self, record: &Record<'_>, position: RecordPosition) {
         let config = &self.connection.config;
         let mapping = &config.mapping;
@@ -199,12 +205,13 @@ impl<'c> Wave<'c> {
         }
     }
 
-    /// Fails the requests that need records of a range before `first`, and reads it again for the
-    /// others.
-    pub(super) fn fail_before(&mut self, range: WaveRange, first: i64) {
+    /// Fails the requests that need records of the range's partition before offset `first`, and
+    /// schedules the partition to be read again for the others.
+    pub(super) fn fail_before(&mut self, range: BatchRange, first: i64) {
         let at = range.partition as usize;
         for (request, _, failed) in &mut self.requests {
             let is_deleted = request.from[at] < request.to[at] && request.from[at] < first;
+            // The second condition prevents that the same range is read forever.
             if is_deleted || first <= range.from {
                 failed.get_or_insert(ResetReason::DeletedRecords);
             }
@@ -212,7 +219,7 @@ impl<'c> Wave<'c> {
         for records in &mut self.records {
             records.retain(|one| one.position.partition != range.partition);
         }
-        self.next = range.partition;
+        self.next_partition = range.partition;
     }
 
     /// Fails all requests that have not failed yet.

@@ -13,7 +13,7 @@ use super::error::RegistryError;
 use super::file_cache::FileCache;
 use super::id::RegistryId;
 use super::log::FailureLog;
-use super::queue::{LookupLimits, LookupOutcome, LookupQueue, NextStep, Verdict};
+use super::queue::{LookupAction, LookupLimits, LookupOutcome, LookupQueue, NextStep};
 use super::response::RegisteredSchema;
 
 /// Number of threads, and so of requests at a time.
@@ -212,13 +212,13 @@ impl SharedLookups {
         };
         self.counters.failures.fetch_add(1, Ordering::Relaxed);
         match state.queue.finish(id, outcome, now, random) {
-            Verdict::Done => {}
-            Verdict::Retry => {
+            LookupAction::Done => {}
+            LookupAction::Retry => {
                 if let Some(error) = error {
                     state.log.note(id, &error, now);
                 }
             }
-            Verdict::GiveUp => {
+            LookupAction::GiveUp => {
                 drop(state);
                 if outcome == LookupOutcome::Unknown {
                     self.counters.unknown_ids.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
 //! Order and times of lookups: one request in flight per id, back-off with jitter, expiry of
-//! failures. Pure: the caller gives time and randomness.
+//! failures. Pure: the caller passes time and random numbers.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use super::id::RegistryId;
 
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// Attempts for an id that the registry does not know: its replicas may lag behind.
+/// Maximum attempts for an id that the registry does not know: its replicas may lag behind.
 const UNKNOWN_ATTEMPTS: u32 = 5;
 /// Maximum number of ids whose failures are remembered.
 const FAILURES_MAX: usize = 10_000;
@@ -16,9 +16,9 @@ const FAILURES_MAX: usize = 10_000;
 /// Limits of lookups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LookupLimits {
-    /// Time from the first request for an id after which the lookup has failed.
+    /// Time after the first request for an id at which the lookup fails.
     pub wait: Duration,
-    /// Time for which a failure is remembered; it doubles with each failure, up to 20 times.
+    /// Time for which a failure is remembered; doubles with each failure, up to 20 times as long.
     pub retry_after: Duration,
 }
 
@@ -28,15 +28,15 @@ pub(super) enum LookupOutcome {
     Found,
     /// The registry does not know the id.
     Unknown,
-    /// The registry did not respond as it should.
+    /// No response, or an error that another request may not have.
     Unavailable,
-    /// Another request has the same result.
+    /// Response that cannot be used; another one would be the same.
     Unusable,
 }
 
-/// Consequence of an outcome.
+/// Next action of a lookup after an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum LookupAction {
     Done,
     Retry,
     GiveUp,
@@ -69,7 +69,7 @@ struct Lookup {
 #[derive(Debug)]
 struct Failure {
     count: u32,
-    /// Time until the failure is forgotten; `None` after that.
+    /// Time at which the failure expires; `None` after that.
     until: Option<Instant>,
 }
 
@@ -90,7 +90,7 @@ impl LookupQueue {
         if has_failed || self.lookups.contains_key(id) {
             return false;
         }
-        // An id that failed before is requested once, so that records wait only once for long.
+        // An id that failed before is requested once, so that records do not wait that long again.
         let deadline = match self.failures.contains_key(id) {
             true => now,
             false => now + self.limits.wait,
@@ -104,7 +104,8 @@ impl LookupQueue {
         true
     }
 
-    /// Returns the lookup that has been due for the longest time, and marks it as in flight.
+    /// Returns the lookup that has been due for the longest time, and marks it as in flight; or the
+    /// time to wait for.
     pub(super) fn next(&mut self, now: Instant) -> NextStep {
         let due = self.lookups.iter_mut();
         let due = due.filter_map(|(id, lookup)| Some((lookup.due?, id, lookup)));
@@ -120,21 +121,21 @@ impl LookupQueue {
         }
     }
 
-    /// Notes the outcome of a request. `random` is any number.
+    /// Records the outcome of a request and returns the next action. `random` is any number.
     pub(super) fn finish(
         &mut self,
         id: &RegistryId,
         outcome: LookupOutcome,
         now: Instant,
         random: u64,
-    ) -> Verdict {
+    ) -> LookupAction {
         let Some(lookup) = self.lookups.get_mut(id) else {
-            return Verdict::Done;
+            return LookupAction::Done;
         };
         if outcome == LookupOutcome::Found {
             self.lookups.remove(id);
             self.failures.remove(id);
-            return Verdict::Done;
+            return LookupAction::Done;
         }
         let is_last = match outcome {
             LookupOutcome::Unknown => lookup.attempts >= UNKNOWN_ATTEMPTS,
@@ -144,16 +145,16 @@ impl LookupQueue {
         let due = now + backoff(lookup.attempts, random);
         if !is_last && due < lookup.deadline {
             lookup.due = Some(due);
-            return Verdict::Retry;
+            return LookupAction::Retry;
         }
         self.lookups.remove(id);
         self.note_failure(id, now);
-        Verdict::GiveUp
+        LookupAction::GiveUp
     }
 
     fn note_failure(&mut self, id: &RegistryId, now: Instant) {
         if self.failures.len() >= FAILURES_MAX && !self.failures.contains_key(id) {
-            // Forgotten ones only cost another full wait.
+            // Without an expired failure, the next lookup of its id only waits the full time again.
             self.failures.retain(|_, failure| failure.until.is_some());
         }
         let failure = self.failures.entry(id.clone()).or_insert(Failure {
@@ -165,7 +166,7 @@ impl LookupQueue {
         failure.until = Some(now + self.limits.retry_after * factor);
     }
 
-    /// Returns the ids whose failures are forgotten from now on.
+    /// Returns the ids whose failures have expired since the last call.
     pub(super) fn take_expired(&mut self, now: Instant) -> Vec<RegistryId> {
         let mut expired = Vec::new();
         for (id, failure) in &mut self.failures {
@@ -177,7 +178,7 @@ impl LookupQueue {
     }
 }
 
-/// Returns a delay that doubles with each attempt, of which a random half is left out.
+/// Returns a random delay from half to all of a time that doubles with each attempt.
 fn backoff(attempts: u32, random: u64) -> Duration {
     let factor = 1_u32
         .checked_shl(attempts.saturating_sub(1))
@@ -215,8 +216,8 @@ mod tests {
                 NextStep::Wait(None) => panic!("lost lookup"),
             }
             match queue.finish(&id(1), outcome, now, attempts.into()) {
-                Verdict::Retry => {}
-                Verdict::Done | Verdict::GiveUp => return (attempts, now),
+                LookupAction::Retry => {}
+                LookupAction::Done | LookupAction::GiveUp => return (attempts, now),
             }
         }
     }
@@ -233,13 +234,13 @@ mod tests {
         assert_eq!(queue.next(now), NextStep::Request(id(2)));
         assert_eq!(
             queue.finish(&id(1), LookupOutcome::Found, now, 0),
-            Verdict::Done
+            LookupAction::Done
         );
         assert!(queue.add(&id(1), now));
     }
 
     #[test]
-    fn unavailable_registry_is_asked_until_wait_ends() {
+    fn unavailable_registry_is_requested_until_wait_ends() {
         let (mut queue, start) = (LookupQueue::new(LIMITS), Instant::now());
         let (attempts, end) = run(&mut queue, LookupOutcome::Unavailable, start);
         let waited = end - start;
@@ -247,12 +248,12 @@ mod tests {
             waited > LIMITS.wait - BACKOFF_MAX && waited < LIMITS.wait,
             "{waited:?}"
         );
-        // Not less than every 2.5 s, and not more often than the back-off allows.
+        // At least every 5 s, and not more often than the back-off allows.
         assert!((12..40).contains(&attempts), "{attempts}");
     }
 
     #[test]
-    fn unknown_id_is_asked_few_times() {
+    fn unknown_id_is_requested_few_times() {
         let (mut queue, start) = (LookupQueue::new(LIMITS), Instant::now());
         let (attempts, end) = run(&mut queue, LookupOutcome::Unknown, start);
         assert_eq!(attempts, UNKNOWN_ATTEMPTS);
@@ -266,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn failures_expire_and_are_asked_once() {
+    fn expired_failures_are_requested_once() {
         let (mut queue, start) = (LookupQueue::new(LIMITS), Instant::now());
         let (_, mut end) = run(&mut queue, LookupOutcome::Unknown, start);
         for factor in [1, 2, 4, 8, 16, 20, 20] {
             let expiry = end + LIMITS.retry_after * factor;
             assert_eq!(queue.next(end), NextStep::Wait(Some(expiry)));
-            // A caller that does not know of the failure yet asks again.
+            // A caller that does not know of the failure yet requests the id again.
             assert!(!queue.add(&id(1), end));
             assert!(
                 queue

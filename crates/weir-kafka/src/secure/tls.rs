@@ -13,8 +13,8 @@ use weir_security::{TlsSettings, TlsVersion};
 use super::error::SecurityError;
 use super::verifier::BrokerVerifier;
 
-/// Creates the configuration that all connections to a cluster share, with its cache of sessions to
-/// resume.
+/// Creates the configuration that all connections to a cluster share, with a cache of TLS sessions
+/// for resumption.
 pub(crate) fn client_config(settings: &TlsSettings) -> Result<Arc<ClientConfig>, SecurityError> {
     let versions: Vec<_> = settings.protocols.iter().copied().map(version_of).collect();
     let provider = Arc::new(provider(&settings.cipher_suites, &versions)?);
@@ -48,7 +48,7 @@ fn root_store(trusted: &[CertificateDer<'static>]) -> Result<RootCertStore, Secu
     let mut roots = RootCertStore::empty();
     let mut reason = "the list is empty".to_owned();
     for certificate in trusted {
-        // Lists of systems contain certificates of forms that the library does not support.
+        // The list of a system may contain certificates that rustls does not support.
         if let Err(error) = roots.add(certificate.clone()) {
             reason = error.to_string();
         }
@@ -69,7 +69,7 @@ fn version_of(version: TlsVersion) -> &'static SupportedProtocolVersion {
     }
 }
 
-/// Returns the cryptography with only these cipher suites; an empty list is all of them.
+/// Returns the crypto provider with only these cipher suites; an empty list selects all.
 fn provider(
     names: &[String],
     versions: &[&'static SupportedProtocolVersion],
@@ -109,13 +109,13 @@ fn no_suite(names: &[String], versions: &[&'static SupportedProtocolVersion]) ->
     }
 }
 
-/// Returns the name of a cipher suite as IANA and Java have it.
+/// Returns the IANA name of a cipher suite, which Java also uses.
 fn iana_name(suite: &SupportedCipherSuite) -> String {
     let name = suite.suite().as_str().unwrap_or_default();
     name.replacen("TLS13_", "TLS_", 1)
 }
 
-/// A cluster has at most this many brokers before sessions are forgotten.
+/// Maximum number of brokers whose TLS sessions are stored for resumption.
 const RESUMED_SERVERS_MAX: usize = 256;
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
         let one = suites(&["TLS_AES_256_GCM_SHA384"], &[V1_3]);
         assert_eq!(one, Ok(vec!["TLS_AES_256_GCM_SHA384".to_owned()]));
         let old = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256";
-        // A suite of RSA key exchange, which Java has.
+        // Java supports RSA key exchange, rustls does not.
         let mixed = suites(&["TLS_RSA_WITH_AES_128_CBC_SHA", old], &[V1_2]);
         assert_eq!(mixed, Ok(vec![old.to_owned()]));
         assert!(suites(&[], &[V1_2, V1_3]).is_ok_and(|all| all.len() > 5));

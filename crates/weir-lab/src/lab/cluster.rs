@@ -1,4 +1,4 @@
-//! A running lab: its brokers, and stopping them.
+//! A running lab, which is a local Kafka cluster: its state, and stopping it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub struct Broker {
     pub port: u16,
 }
 
-/// A running cluster. Unless detached, it is stopped when this value is dropped or the process
-/// ends.
+/// A running local cluster. Unless detached, it is stopped when this value is dropped or the
+/// process ends.
 #[derive(Debug)]
 pub struct Lab {
     pub(super) launch: Launch,
@@ -36,6 +36,7 @@ pub struct Lab {
     /// Processes in the order of `state.nodes`; `None` while a broker is stopped.
     pub(super) processes: Vec<Option<GuardedProcess>>,
     pub(super) brokers: Vec<Broker>,
+    /// Certificates, token endpoint and schema registry.
     pub(super) companions: Companions,
     /// `true` if the brokers were stopped by [`Lab::down`].
     pub(super) is_down: bool,
@@ -67,14 +68,14 @@ impl Lab {
         self.was_running
     }
 
-    /// Returns the number of client connections per broker that its limit of open files allows.
+    /// Returns the number of client connections that every broker's limit of open files allows.
     pub fn max_clients_hint(&self) -> u64 {
         let running = self.brokers.iter().filter(|broker| broker.pid != 0);
         let limits = running.map(|broker| status::clients_max(broker.pid));
         limits.min().unwrap_or(0)
     }
 
-    /// Returns `true` if all processes are running, except those stopped by this value.
+    /// Returns `true` if all processes are running, except those that were stopped with this value.
     pub fn is_running(&mut self) -> bool {
         if self.companions.has_ended() {
             return false;
@@ -103,9 +104,9 @@ impl Lab {
         self.finish_within(STOP_TIMEOUT)
     }
 
-    /// Returns `true` if another process stopped this lab by its directory (`weir lab down`).
+    /// Returns `true` if another process stopped this lab, such as `weir lab down`.
     ///
-    /// Waits for a process that is stopping it.
+    /// Waits while another process is stopping it.
     pub fn was_stopped_externally(&self) -> bool {
         let _lock = status::lock_when_free(&self.launch.dir);
         !self.is_in_state_file()
@@ -158,13 +159,13 @@ impl Lab {
         self.state.save(&self.launch.dir)
     }
 
-    /// Updates `lab.json` with the processes of the servers next to the brokers.
+    /// Updates `lab.json` with the processes of the token endpoint and the schema registry.
     pub(super) fn save_servers(&mut self) -> Result<()> {
         (self.state.tokens, self.state.registry) = self.companions.states();
         self.state.save(&self.launch.dir)
     }
 
-    /// Ends the watchdogs, so that the brokers outlive this process.
+    /// Ends the watchdogs that stop the lab, so that it outlives this process.
     pub(super) fn release(&mut self) {
         let running = self.processes.iter_mut().flatten();
         running.for_each(GuardedProcess::release);
@@ -188,7 +189,7 @@ impl Drop for Lab {
             false => SHORT_STOP_TIMEOUT,
         };
         if let Err(error) = self.finish_within(timeout) {
-            tracing::error!(%error, "lab not stopped");
+            tracing::error!(%error, "lab shutdown failed");
         }
     }
 }

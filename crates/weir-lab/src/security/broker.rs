@@ -13,7 +13,7 @@ pub(crate) fn server_properties(
 ) -> Vec<(String, String)> {
     let mut properties = Vec::new();
     let mut add = |key: String, value: String| properties.push((key, value));
-    for listener in listeners.iter().filter(|it| it.name.is_for_clients()) {
+    for listener in listeners.iter().filter(|it| it.name.is_secured()) {
         let prefix = format!("listener.name.{}", listener.name.text().to_lowercase());
         if listener.name != ListenerName::Unencrypted {
             tls(security, files, listener.name, &mut |key, value| {

@@ -1,4 +1,4 @@
-//! Files with certificates, stores and secrets of a lab.
+//! Files with the certificates, key stores, trust stores and passwords of a lab.
 
 use std::fmt;
 use std::fs::{self, DirBuilder};
@@ -15,7 +15,8 @@ use crate::error::{LabError, Result};
 use crate::java::JavaPrograms;
 use crate::operation::Operation;
 
-/// Certificates, stores and secrets of a lab, in a directory that only this user can read.
+/// Certificates, key stores, trust stores and passwords of a lab, in a directory that only this
+/// user can read.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecurityFiles {
     dir: PathBuf,
@@ -33,7 +34,8 @@ pub enum ClientCertificate {
     OtherAuthority,
 }
 
-/// The same certificates in all formats, with the key for a key store.
+/// Paths of a key store (certificate and private key) or a trust store (certificates) in all
+/// formats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorePaths {
     dir: PathBuf,
@@ -41,7 +43,7 @@ pub struct StorePaths {
 }
 
 impl StorePaths {
-    /// Returns the PEM file: the certificate, for a key store followed by the unencrypted key.
+    /// Returns the PEM file: the certificate, in a key store followed by the unencrypted key.
     pub fn pem(&self) -> PathBuf {
         self.with("pem")
     }
@@ -80,7 +82,7 @@ struct Secrets {
 impl SecurityFiles {
     /// Creates all files in `dir` for servers on `host`, and replaces existing ones.
     ///
-    /// Keys for tokens take most of the time and are created on request.
+    /// Creates the keys that sign tokens only if `with_tokens`: they take most of the time.
     pub(crate) fn create(
         dir: &Path,
         host: Ipv4Addr,
@@ -106,7 +108,7 @@ impl SecurityFiles {
         files.write_certificates(host)?;
         java.run(
             "Stores",
-            &files.store_orders(with_tokens),
+            &files.store_commands(with_tokens),
             "writing key stores",
             operation,
         )?;
@@ -137,7 +139,7 @@ impl SecurityFiles {
         self.store(CA)
     }
 
-    /// Returns the trust store with an authority that issued no broker's certificate.
+    /// Returns the trust store with an authority that issued none of the brokers' certificates.
     pub fn other_authority(&self) -> StorePaths {
         self.store(OTHER_CA)
     }
@@ -171,12 +173,12 @@ impl SecurityFiles {
         &self.secrets.store_password
     }
 
-    /// Returns the name of the user, which is the client id of the token endpoint, too.
+    /// Returns the name of the SASL user, which is also the client id at the token endpoint.
     pub fn user(&self) -> &'static str {
         "weir"
     }
 
-    /// Returns the password of the user, which is its client secret, too.
+    /// Returns the password of that user, which is also the client secret at the token endpoint.
     pub fn user_password(&self) -> &str {
         &self.secrets.user_password
     }
@@ -186,7 +188,7 @@ impl SecurityFiles {
         self.dir.join(SECRETS)
     }
 
-    /// Returns the key set that verifies tokens.
+    /// Returns the JSON Web Key Set that verifies tokens.
     pub fn key_set(&self) -> PathBuf {
         Self::key_set_in(&self.dir)
     }
@@ -243,7 +245,7 @@ impl SecurityFiles {
         Ok(())
     }
 
-    /// Replaces the server's certificate by a new one with a new key, only as PEM.
+    /// Replaces the server's certificate and key in the PEM files. Other formats do not change.
     ///
     /// Brokers use it after a reload (see [`super::reload_arguments`]) or a restart.
     pub(crate) fn renew_server(&self, host: Ipv4Addr) -> Result<()> {
@@ -261,13 +263,13 @@ impl SecurityFiles {
         write_private(&store.pem(), &both)
     }
 
-    /// Returns the orders for the program that writes stores.
-    fn store_orders(&self, with_tokens: bool) -> String {
-        let mut orders = format!("password\t{}\n", self.store_password());
+    /// Returns the input of the Java program `Stores`: commands, one per line.
+    fn store_commands(&self, with_tokens: bool) -> String {
+        let mut commands = format!("password\t{}\n", self.store_password());
         for trust in [self.authority(), self.other_authority()] {
             let pem = trust.pem();
             for (name, file) in [("JKS", trust.jks()), ("PKCS12", trust.pkcs12())] {
-                orders += &format!("trust\t{name}\t{}\t{}\n", file.display(), pem.display());
+                commands += &format!("trust\t{name}\t{}\t{}\n", file.display(), pem.display());
             }
         }
         let clients = [
@@ -280,7 +282,7 @@ impl SecurityFiles {
             let (certificate, key) = (store.certificate(), store.key());
             let (certificate, key) = (certificate.display(), key.display());
             for (name, file) in [("JKS", store.jks()), ("PKCS12", store.pkcs12())] {
-                orders += &format!("key\t{name}\t{}\t{certificate}\t{key}\n", file.display());
+                commands += &format!("key\t{name}\t{}\t{certificate}\t{key}\n", file.display());
             }
         }
         let other_set = self.dir.join("jwks-other.json");
@@ -289,9 +291,9 @@ impl SecurityFiles {
             (self.other_token_key(), other_set),
         ];
         for (key, set) in keys.into_iter().filter(|_| with_tokens) {
-            orders += &format!("rsa\t{}\t{}\tlab\n", key.display(), set.display());
+            commands += &format!("rsa\t{}\t{}\tlab\n", key.display(), set.display());
         }
-        orders
+        commands
     }
 }
 
@@ -323,7 +325,7 @@ const SECRETS: &str = "secrets.json";
 const CA: &str = "ca";
 const OTHER_CA: &str = "other-ca";
 const AUTHORITY_NAME: &str = "Weir lab authority";
-/// Host of the certificate for another host.
+/// Host name in the server certificate that does not match the brokers.
 pub(super) const OTHER_HOST: &str = "other-host.example";
 
 #[cfg(test)]

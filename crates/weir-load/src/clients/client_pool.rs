@@ -24,9 +24,9 @@ use crate::worker::protocol::{Summary, WorkerCommand};
 #[derive(Debug)]
 pub(super) struct ClientPool<'a> {
     target: &'a RequestTexts<'a>,
-    plans: Vec<ClientSessionConfig<'a>>,
-    /// Like `plans`, for clients that allow no diffs.
-    plain_plans: Vec<ClientSessionConfig<'a>>,
+    session_configs: Vec<ClientSessionConfig<'a>>,
+    /// Like `session_configs`, for clients that allow no diffs.
+    plain_session_configs: Vec<ClientSessionConfig<'a>>,
     /// Messages of a protocol with JSON.
     json: Option<JsonMessages>,
     link: &'a CoordinatorChannel,
@@ -86,8 +86,8 @@ impl<'a> ClientPool<'a> {
         Self {
             target,
             sessions: sessions.collect(),
-            plans: target.plans(options.diffs),
-            plain_plans: target.plans(DiffChoice::NONE),
+            session_configs: target.session_configs(options.diffs),
+            plain_session_configs: target.session_configs(DiffChoice::NONE),
             json,
             link,
             shared,
@@ -265,10 +265,10 @@ impl ClientHandler for ClientPool<'_> {
         let session = &mut self.sessions[conn];
         session.last_read_ms = now_ms;
         session.is_overdue = false;
-        let plans = if session.plain {
-            &self.plain_plans
+        let session_configs = if session.plain {
+            &self.plain_session_configs
         } else {
-            &self.plans
+            &self.session_configs
         };
         let read_unix_ns = self.shared.clock.unix_ns(read_at);
         let (shared, target) = (&mut self.shared, self.target);
@@ -276,7 +276,7 @@ impl ClientHandler for ClientPool<'_> {
         self.out.clear();
         let mut session_io = SessionIo {
             target,
-            plan: plans.get(session.key as usize),
+            config: session_configs.get(session.key as usize),
             json: self.json.as_mut(),
             out: &mut self.out,
             sink: &mut |session, action, payload| match action {

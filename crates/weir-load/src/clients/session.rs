@@ -327,11 +327,11 @@ impl SimulatedClient {
             Ok(line) => line,
             Err(error) => return self.act(SessionAction::Error(error.to_string()), io),
         };
-        let Some(plan) = io.plan else {
+        let Some(config) = io.config else {
             let text = "baseline server sent more than updates".to_owned();
             return self.act(SessionAction::Error(text), io);
         };
-        let action = self.tlcp_event(&line, plan, io.target.fields.count);
+        let action = self.tlcp_event(&line, config, io.target.fields.count);
         self.send_pending(io);
         if action != SessionAction::Continue {
             self.act(action, io);
@@ -342,10 +342,10 @@ impl SimulatedClient {
     fn tlcp_event(
         &mut self,
         line: &Line<'_>,
-        plan: &ClientSessionConfig<'_>,
+        config: &ClientSessionConfig<'_>,
         expected: usize,
     ) -> SessionAction {
-        match self.tlcp.on_line(line, plan) {
+        match self.tlcp.on_line(line, config) {
             SessionEvent::Ignored | SessionEvent::Connected => SessionAction::Continue,
             SessionEvent::Subscribed { items, fields, .. } => {
                 if items != 1 || fields as usize != expected {
@@ -380,9 +380,9 @@ impl SimulatedClient {
 
     /// Appends all TLCP requests that can be sent now, each in a frame of its own.
     fn send_pending(&mut self, io: &mut SessionIo<'_>) {
-        let Some(plan) = io.plan else { return };
+        let Some(config) = io.config else { return };
         let mut message = Vec::new();
-        while self.tlcp.poll_send(plan, &mut message) {
+        while self.tlcp.poll_send(config, &mut message) {
             push_client_frame(io.out, Opcode::Text, MASK, &message);
             message.clear();
         }
@@ -393,7 +393,7 @@ impl SimulatedClient {
 pub(super) struct SessionIo<'a> {
     pub(super) target: &'a RequestTexts<'a>,
     /// Subscription to request; `None` for the baseline server.
-    pub(super) plan: Option<&'a ClientSessionConfig<'a>>,
+    pub(super) config: Option<&'a ClientSessionConfig<'a>>,
     /// Messages of a protocol with JSON.
     pub(super) json: Option<&'a mut JsonMessages>,
     pub(super) out: &'a mut Vec<u8>,

@@ -11,24 +11,28 @@ use super::scenario::KEY_PLACEHOLDER;
 use crate::error::Result;
 use weir_tlcp::Mode;
 
-/// Fields that clients read; other fields are only counted.
+/// Positions of the fields that clients read; other fields are only counted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FieldMap {
+    /// Number of fields in the subscription.
     pub(super) count: usize,
-    /// Positions, from 1, of [`KEY`], [`DUE`] and so on.
+    /// Positions in the subscription, from 1, by [`KEY`], [`DUE`] and so on.
     pub(super) positions: [Option<usize>; FIELDS],
 }
 
-/// `key`: must equal the key of the client's item.
+/// Field `key`, which must equal the key of the client's item.
 pub(super) const KEY: usize = 0;
-/// `timestamp`, else `value`: has the due time as text.
+/// Field `timestamp`, or `value` if there is none: the due time of the record, as text.
 pub(super) const DUE: usize = 1;
+/// Field `partition` of the record.
 pub(super) const PARTITION: usize = 2;
+/// Field `offset` of the record.
 pub(super) const OFFSET: usize = 3;
-/// `ts`: timestamp of the record in milliseconds.
+/// Field `ts`: Kafka timestamp of the record, in milliseconds.
 pub(super) const STORED: usize = 4;
-/// `weir`: stamp of the record.
+/// Field `weir`: text form of the record's [`Stamp`](crate::stamp::Stamp).
 pub(super) const STAMP: usize = 5;
+/// Number of these fields.
 pub(super) const FIELDS: usize = 6;
 
 impl FieldMap {
@@ -52,9 +56,10 @@ impl FieldMap {
 #[derive(Debug)]
 pub(super) struct RequestTexts<'a> {
     pub(super) options: &'a ClientsOptions,
+    /// Addresses of the servers, for messages.
     pub(super) servers: String,
     pub(super) keys: Vec<String>,
-    /// Each client subscribes to the records of its key only.
+    /// `true` if each client subscribes only to the records of its key.
     pub(super) keyed: bool,
     /// Item names, by key index.
     items: Vec<String>,
@@ -102,11 +107,11 @@ impl<'a> RequestTexts<'a> {
         }
     }
 
-    /// Returns the messages of a protocol with JSON to `servers`, each with its path; `None` for
-    /// other protocols.
+    /// Returns the messages to servers with a JSON protocol; `None` for other protocols. `servers`
+    /// has the `Host` header and the path of each server.
     ///
     /// # Errors
-    /// A member cannot be read.
+    /// An error if the path of a JSON member is invalid.
     pub(super) fn json_messages(
         &self,
         servers: &[(String, String)],
@@ -115,8 +120,8 @@ impl<'a> RequestTexts<'a> {
             return Ok(None);
         };
         let (key, compression) = (&self.websocket_key, self.options.compression);
-        let texts = JsonMessages::new(clients, servers, &self.items, (key, MASK), compression)?;
-        Ok(Some(texts))
+        let messages = JsonMessages::new(clients, servers, &self.items, (key, MASK), compression)?;
+        Ok(Some(messages))
     }
 
     /// Returns the upgrade request of connection `conn`.
@@ -124,9 +129,9 @@ impl<'a> RequestTexts<'a> {
         &self.upgrades[conn % self.upgrades.len()]
     }
 
-    /// Returns the subscriptions of TLCP sessions with these diff formats, by key index; empty for
-    /// servers with another protocol.
-    pub(super) fn plans(&self, diffs: DiffChoice) -> Vec<ClientSessionConfig<'_>> {
+    /// Returns the configurations of TLCP sessions that allow these diff formats, by key index;
+    /// empty for servers with another protocol.
+    pub(super) fn session_configs(&self, diffs: DiffChoice) -> Vec<ClientSessionConfig<'_>> {
         let ClientProtocol::Tlcp {
             adapter_set,
             data_adapter,
@@ -156,7 +161,8 @@ impl<'a> RequestTexts<'a> {
     }
 }
 
-/// Masking protects caches between the peers from hostile payloads; there are none here.
+/// WebSocket mask of all messages. A random mask protects caches between client and server from
+/// hostile payloads; there are none here.
 pub(super) const MASK: [u8; 4] = [0x57, 0x65, 0x69, 0x72];
-/// Subscription id; each session has one subscription.
+/// Id of the only subscription of each session.
 pub(super) const SUB_ID: u32 = 1;

@@ -573,7 +573,7 @@ fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
         ..options("ws://h:1".to_owned(), 1)
     };
     let target = RequestTexts::new(&options, &["h:1".to_owned()]);
-    let plans = target.plans(DiffChoice::NONE);
+    let configs = target.session_configs(DiffChoice::NONE);
     let mut session = SimulatedClient::new(0, false, ClientCheck::new(Conflation::Forbidden));
     let mut out = Vec::new();
     session.open(0, &target, None, &mut out);
@@ -585,7 +585,7 @@ fn steps_with(compression: bool, stream: &[u8], cuts: &[usize]) -> Vec<String> {
     for end in cuts.into_iter().chain([stream.len()]) {
         let mut io = SessionIo {
             target: &target,
-            plan: Some(&plans[0]),
+            config: Some(&configs[0]),
             json: None,
             out: &mut out,
             sink: &mut |session, step, payload| {

@@ -1,4 +1,4 @@
-//! The session: upgrade, frames, lines, values.
+//! Client of `weir gateway tail`: one WebSocket connection with a TLCP session that follows items.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,38 +18,42 @@ use weir_tlcp::{Mode, PATH_PREFIX, WEBSOCKET_SUBPROTOCOL};
 use super::events::{EndReason, TailEnd, TailEvent};
 use super::options::TailOptions;
 
-/// Masking protects caches between the peers from hostile payloads; there are none here.
+/// WebSocket mask of all messages. A random mask protects caches between client and server from
+/// hostile payloads; there are none here.
 const MASK: [u8; 4] = [0x57, 0x65, 0x69, 0x72];
-/// Above any update that the gateway sends by default.
+/// Maximum size of a message from the server; the gateway's default limit is lower.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// Largest accepted response to the upgrade request.
+/// Maximum size of the response to the upgrade request.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
+/// Id of the only subscription.
 const SUB_ID: u32 = 1;
-/// Additional silence before a connection counts as lost: the server sends a keepalive in time.
+/// Time after a missed keepalive until a connection counts as lost.
 const SILENCE_MARGIN: Duration = Duration::from_secs(5);
 /// Code of `END` with which the server asks clients to connect again.
 const END_RECONNECT: i32 = 48;
-/// Codes of `CONERR` after which SDKs try again.
+/// Codes of `CONERR` after which Lightstreamer's client SDKs try again.
 const CONNECT_LATER: [i32; 2] = [5, 6];
 
+/// Receiver of events; it can end the session.
 type Sink<'a> = &'a mut dyn FnMut(TailEvent<'_>) -> ControlFlow<()>;
 
-/// When the session ends although the server does not end it.
+/// Conditions on which the client ends the session.
 #[derive(Clone, Copy)]
 pub(super) struct TailLimits<'a> {
+    /// Set to `true` to end the session.
     pub(super) stop: &'a AtomicBool,
-    /// Time by which the subscription must be active; `None` after the first one.
-    pub(super) live_by: Option<Instant>,
+    /// Time by which the first subscription must be active; `None` for later ones.
+    pub(super) active_deadline: Option<Instant>,
 }
 
-/// Handler of one connection.
+/// Handler of one connection, which has one session.
 pub(super) struct TailClient<'a> {
     config: &'a ClientSessionConfig<'a>,
     limits: TailLimits<'a>,
     sink: Sink<'a>,
     upgrade: Vec<u8>,
     websocket_key: String,
-    /// Incomplete response to the upgrade request; `None` after it.
+    /// Received part of the response to the upgrade request; `None` after the response.
     partial: Option<Vec<u8>>,
     reader: WebSocketFrameReader,
     session: ClientSession,
@@ -59,10 +63,11 @@ pub(super) struct TailClient<'a> {
     end: Option<Result<TailEnd, EndReason>>,
 }
 
-/// Values of an item, and what its next update is.
+/// State of an item.
 #[derive(Debug, Clone)]
 struct FollowedItem {
     state: ItemState,
+    /// `true` if the next update belongs to the snapshot.
     in_snapshot: bool,
 }
 
@@ -132,12 +137,12 @@ impl<'a> TailClient<'a> {
         }
     }
 
-    /// Returns `true` if the subscription was active.
+    /// Returns `true` if the subscription has been active.
     pub(super) fn is_live(&self) -> bool {
         self.is_live
     }
 
-    /// Returns why the connection ended; `None` if the caller ended it.
+    /// Returns the reason why the connection ended; `None` if it has not ended.
     pub(super) fn into_end(self) -> Option<Result<TailEnd, EndReason>> {
         self.end
     }
@@ -168,22 +173,22 @@ impl<'a> TailClient<'a> {
             }
             Ok(None) if partial.len() <= RESPONSE_BYTES_MAX => None,
             Ok(None) => {
-                self.fail(EndReason::lasting(
+                self.fail(EndReason::permanent(
                     "the response to the upgrade is too long",
                 ));
                 None
             }
             Err(error) => {
-                self.fail(EndReason::lasting(format!("{error}; is this a gateway?")));
+                self.fail(EndReason::permanent(format!("{error}; is this a gateway?")));
                 None
             }
         }
     }
 
     fn read_frames(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        // Moved out, because the events borrow from it while the session is used.
-        let fresh = || WebSocketFrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX);
-        let mut reader = std::mem::replace(&mut self.reader, fresh());
+        // Moved out of `self`, because the events borrow from the reader while `self` is changed.
+        let placeholder = WebSocketFrameReader::new(FrameRole::Client, MESSAGE_BYTES_MAX);
+        let mut reader = std::mem::replace(&mut self.reader, placeholder);
         let mut rest = bytes;
         while self.end.is_none() {
             match reader.read(rest) {
@@ -192,7 +197,7 @@ impl<'a> TailClient<'a> {
                     self.on_frame(&event, out);
                 }
                 Ok((_, None)) => break,
-                Err(error) => self.fail(EndReason::lasting(error.to_string())),
+                Err(error) => self.fail(EndReason::permanent(error.to_string())),
             }
         }
         self.reader = reader;
@@ -204,7 +209,7 @@ impl<'a> TailClient<'a> {
                 for line in Lines::new(message) {
                     match parse_line(line) {
                         Ok(line) => self.on_line(&line),
-                        Err(error) => self.fail(EndReason::lasting(error.to_string())),
+                        Err(error) => self.fail(EndReason::permanent(error.to_string())),
                     }
                     if self.end.is_some() {
                         return;
@@ -214,9 +219,11 @@ impl<'a> TailClient<'a> {
             }
             FrameEvent::Ping(payload) => push_pong(out, Some(MASK), payload),
             FrameEvent::Pong(_) => {}
-            FrameEvent::Close { .. } => self.fail(EndReason::passing("closed by the server")),
+            FrameEvent::Close { .. } => self.fail(EndReason::transient("closed by the server")),
             FrameEvent::Deflated(_) => {
-                self.fail(EndReason::lasting("the server compresses without consent"));
+                self.fail(EndReason::permanent(
+                    "compressed message although not negotiated",
+                ));
             }
         }
     }
@@ -238,13 +245,13 @@ impl<'a> TailClient<'a> {
             SessionEvent::Notification(line) => self.on_notification(line),
             SessionEvent::Refused { code, message } => {
                 let text = format!("the subscription was refused with code {code}: {message}");
-                self.fail(EndReason::lasting(text));
+                self.fail(EndReason::permanent(text));
             }
             SessionEvent::Loop { .. } => self.session.rebind(false),
             SessionEvent::Closed { code, message } => {
                 let text = format!("the server ended the session with code {code}: {message}");
                 match code {
-                    END_RECONNECT => self.fail(EndReason::passing(text)),
+                    END_RECONNECT => self.fail(EndReason::transient(text)),
                     _ => self.end = Some(Ok(TailEnd::ByServer(text))),
                 }
             }
@@ -284,13 +291,13 @@ impl<'a> TailClient<'a> {
     fn on_update(&mut self, number: u32, payload: &[u8]) {
         let is_merge = self.config.adds.iter().any(|add| add.mode == Mode::Merge);
         let Some(item) = self.item(number) else {
-            return self.fail(EndReason::lasting("update of an unknown item"));
+            return self.fail(EndReason::permanent("update of an unknown item"));
         };
         if let Err(error) = item.state.apply(payload) {
-            return self.fail(EndReason::lasting(error.to_string()));
+            return self.fail(EndReason::permanent(error.to_string()));
         }
         let is_snapshot = item.in_snapshot;
-        // In mode MERGE the snapshot is one update, and no line ends it.
+        // In mode MERGE the snapshot is a single update, and no `EOS` line follows.
         item.in_snapshot &= !is_merge;
         let item = number as usize - 1;
         let event = TailEvent::Update {
@@ -312,7 +319,8 @@ impl<'a> TailClient<'a> {
         }
     }
 
-    /// Returns the longest silence of a server that is alive.
+    /// Returns the time without data after which the connection counts as lost; `None` before the
+    /// server has announced its keepalive interval.
     fn silence_max(&self) -> Option<Duration> {
         let keepalive_ms = self.session.keepalive_ms();
         (keepalive_ms > 0).then(|| Duration::from_millis(keepalive_ms) + SILENCE_MARGIN)
@@ -349,13 +357,13 @@ impl ClientHandler for TailClient<'_> {
         if self.limits.stop.load(Ordering::Relaxed) {
             self.end.get_or_insert(Ok(TailEnd::Stopped));
         }
-        let is_late = self.limits.live_by.is_some_and(|by| now > by);
+        let is_late = self.limits.active_deadline.is_some_and(|at| now > at);
         if is_late && !self.is_live {
-            self.fail(EndReason::passing("no response in time"));
+            self.fail(EndReason::transient("no response in time"));
         }
         let silence = now.saturating_duration_since(self.last_read);
         if self.silence_max().is_some_and(|max| silence > max) {
-            self.fail(EndReason::passing("the server is silent"));
+            self.fail(EndReason::transient("no data or keepalive from the server"));
         }
         match self.end {
             Some(_) => ControlFlow::Break(()),

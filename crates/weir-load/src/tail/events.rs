@@ -51,14 +51,14 @@ pub(super) struct EndReason {
 }
 
 impl EndReason {
-    pub(super) fn passing(text: impl Into<String>) -> Self {
+    pub(super) fn transient(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             is_transient: true,
         }
     }
 
-    pub(super) fn lasting(text: impl Into<String>) -> Self {
+    pub(super) fn permanent(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             is_transient: false,

@@ -39,7 +39,7 @@ pub fn run(
         let (authority, server) = resolve_server(&options.url, &options.tls)?;
         let limits = TailLimits {
             stop,
-            live_by: (!was_live).then_some(deadline),
+            active_deadline: (!was_live).then_some(deadline),
         };
         let mut session = TailClient::new(options, &config, &authority, limits, sink);
         let mut loop_options = ClientOptions::new(vec![server], 1);

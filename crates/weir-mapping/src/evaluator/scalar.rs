@@ -12,7 +12,7 @@ pub(super) fn append_boolean(payload: &[u8], out: &mut String) -> Result<(), Pay
     match fixed(payload)? {
         [0] => out.push_str("false"),
         [1] => out.push_str("true"),
-        [byte] => return Err(PayloadProblem::NoBoolean(byte)),
+        [byte] => return Err(PayloadProblem::NotBoolean(byte)),
     }
     Ok(())
 }
@@ -21,13 +21,13 @@ pub(super) fn append_boolean(payload: &[u8], out: &mut String) -> Result<(), Pay
 pub(super) fn append_uuid(payload: &[u8], out: &mut String) -> Result<(), PayloadProblem> {
     /// Number of hexadecimal digits per group; longer groups lose their first digits.
     const DIGITS: [u32; 5] = [8, 4, 4, 4, 12];
-    let text = std::str::from_utf8(payload).map_err(|_| PayloadProblem::NoUuid)?;
+    let text = std::str::from_utf8(payload).map_err(|_| PayloadProblem::NotUuid)?;
     if text.len() > 36 || text.split('-').count() != DIGITS.len() {
-        return Err(PayloadProblem::NoUuid);
+        return Err(PayloadProblem::NotUuid);
     }
     let mut groups = [0_u64; DIGITS.len()];
     for (group, digits) in groups.iter_mut().zip(text.split('-')) {
-        let number = i64::from_str_radix(digits, 16).map_err(|_| PayloadProblem::NoUuid)?;
+        let number = i64::from_str_radix(digits, 16).map_err(|_| PayloadProblem::NotUuid)?;
         *group = number.unsigned_abs();
     }
     for (i, (group, digits)) in groups.into_iter().zip(DIGITS).enumerate() {

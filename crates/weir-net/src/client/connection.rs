@@ -18,12 +18,12 @@ pub(super) struct ClientConnection {
     pub(super) connecting_since: Option<Instant>,
     /// Bytes that the socket has not accepted.
     queue: SendQueue,
-    /// The socket is registered for both directions.
+    /// The socket is registered for writability, in addition to readability.
     awaits_writable: bool,
 }
 
 impl ClientConnection {
-    /// Starts to connect from the source address of this connection.
+    /// Starts connection number `conn` to one of the servers. Does not wait for its completion.
     pub(super) fn start(
         options: &ClientOptions,
         conn: usize,
@@ -90,7 +90,8 @@ impl ClientConnection {
         Ok(sent)
     }
 
-    /// Writes from the queue when the socket accepts bytes again, and protocol messages of TLS.
+    /// Writes queued bytes and TLS protocol messages to a writable socket. Returns the number of
+    /// bytes that it accepted.
     pub(super) fn flush(
         &mut self,
         conn: usize,
@@ -102,14 +103,14 @@ impl ClientConnection {
         Ok(flushed.bytes)
     }
 
-    /// Registers for writability only while bytes wait: with both directions, each acknowledgement
-    /// would wake the loop.
+    /// Registers for writability only while bytes are queued. Otherwise each TCP acknowledgement
+    /// would wake the event loop.
     fn update_interest(&mut self, conn: usize, registry: &Registry) -> io::Result<()> {
-        let waits = !self.queue.is_empty() || self.stream.wants_write();
-        if waits == std::mem::replace(&mut self.awaits_writable, waits) {
+        let needs_writable = !self.queue.is_empty() || self.stream.wants_write();
+        if needs_writable == std::mem::replace(&mut self.awaits_writable, needs_writable) {
             return Ok(());
         }
-        let interest = match waits {
+        let interest = match needs_writable {
             true => Interest::READABLE | Interest::WRITABLE,
             false => Interest::READABLE,
         };
@@ -122,13 +123,14 @@ fn is_in_progress(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error())
 }
 
-/// Number below the 28,232 ports of Linux' default range, which leaves some for other processes.
+/// Connections per source address: fewer than the 28,232 ports of Linux's default range, which
+/// leaves some for other processes.
 const CONNECTIONS_PER_SOURCE: usize = 20_000;
 
-/// Returns the local address of connection `conn`: for an IPv4 loopback server `127.net.0.1`, `.2`
-/// and so on, each for some thousands of connections; `None` leaves the choice to the operating
-/// system. Every process uses its own `net`, so ports left in TIME_WAIT by an earlier process do
-/// not matter.
+/// Returns the local address of connection number `conn`. For an IPv4 loopback server it is
+/// `127.net.0.1`, then `127.net.0.2` and so on, each for [`CONNECTIONS_PER_SOURCE`] connections.
+/// `net` follows from the process id, so ports that an earlier process left in TIME_WAIT rarely
+/// matter. For other servers, `None` leaves the choice to the operating system.
 fn source_address(server: SocketAddr, conn: usize) -> Option<IpAddr> {
     let IpAddr::V4(ip) = server.ip() else {
         return None;

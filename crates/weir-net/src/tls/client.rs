@@ -14,8 +14,8 @@ use rustls::{
 
 use super::{TlsError, provider};
 
-/// TLS configuration of outgoing connections. Clones share one configuration, also after a
-/// replacement.
+/// TLS configuration of outgoing connections. Clones share one configuration, also after
+/// [`Self::replace`].
 #[derive(Debug, Clone)]
 pub struct ClientTls {
     current: Arc<RwLock<Arc<ClientConfig>>>,
@@ -75,11 +75,11 @@ impl ClientTls {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the host of `authority` (`host:port`) as a certificate name.
-    pub fn server_name(authority: &str) -> Result<ServerName<'static>, TlsError> {
-        let host = match authority.rsplit_once(':') {
+    /// Returns the host of `address` (`host:port`) as the name that a certificate must have.
+    pub fn server_name(address: &str) -> Result<ServerName<'static>, TlsError> {
+        let host = match address.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-            _ => authority,
+            _ => address,
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
         ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name {
@@ -87,6 +87,7 @@ impl ClientTls {
         })
     }
 
+    /// Creates the TLS session of a connection to server `name`. The caller provides the buffers.
     pub(crate) fn connect(
         &self,
         name: ServerName<'static>,
@@ -120,7 +121,7 @@ pub(super) fn parse_identity(
     Ok((chain, key))
 }
 
-/// Begins a configuration that trusts root certificates (PEM), or without them all certificates.
+/// Begins a configuration that trusts `authorities` (PEM), or without them every certificate.
 fn builder(
     authorities: Option<&[u8]>,
 ) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsError> {
@@ -135,7 +136,7 @@ fn builder(
     })
 }
 
-/// Verifier that accepts every certificate and only checks that the server has its key.
+/// Verifier that accepts every certificate and only checks that the server has the private key.
 #[derive(Debug)]
 struct NoVerification(Arc<CryptoProvider>);
 
@@ -181,9 +182,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn server_names_are_parsed_from_authorities() {
-        let name =
-            |authority| ClientTls::server_name(authority).map(|name| name.to_str().into_owned());
+    fn server_names_are_parsed_from_addresses() {
+        let name = |address| ClientTls::server_name(address).map(|name| name.to_str().into_owned());
         assert_eq!(name("push.example.com:443").unwrap(), "push.example.com");
         assert_eq!(name("127.0.0.1:8443").unwrap(), "127.0.0.1");
         assert_eq!(name("[::1]:8443").unwrap(), "::1");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_trust_roots_is_an_error() {
+    fn missing_trusted_roots_are_an_error() {
         let none = ClientTls::with_roots_pem(b"");
         assert!(matches!(none, Err(TlsError::NoTrustedRoots)));
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::events::Finished;
-use super::filter_pool::{Cancel, Task};
+use super::events::FinishedFrame;
+use super::filter_pool::{CancelOnDrop, FilterTask};
 use super::loop_state::{LoopState, PairCloseReason};
 use super::memory::Claim;
 use super::pair::{ConnectionPair, SlowFrame, WaitReason};
@@ -80,10 +80,10 @@ impl LoopState {
             return;
         };
         let cancelled = Arc::new(AtomicBool::new(false));
-        let cancel = Cancel(Arc::clone(&cancelled));
+        let cancel = CancelOnDrop(Arc::clone(&cancelled));
         flow.delayed = Some(WaitReason::Working(unfinished.frame.len(), cancel));
         self.counters.filter_tasks += 1;
-        pool.submit(Task {
+        pool.submit(FilterTask {
             pair: pair.id,
             direction,
             address: pair.peer.ip(),
@@ -98,7 +98,7 @@ impl LoopState {
     pub(super) fn filtered(
         &mut self,
         pair: &mut ConnectionPair,
-        done: Finished,
+        done: FinishedFrame,
     ) -> Result<(), PairCloseReason> {
         pair.flow(done.direction).delayed = None;
         let fault = match done.direction {

@@ -67,7 +67,7 @@ pub(crate) enum LoopEvent {
     /// connections that have to end.
     Reload(crossbeam_channel::Sender<ClosingCounts>),
     /// A frame whose filter work is done.
-    Filtered(Box<Finished>),
+    Filtered(Box<FinishedFrame>),
     /// A request for the numbers of connections that a switch to the candidate of the current
     /// generation would end.
     Preview(crossbeam_channel::Sender<ClosingByCluster>),
@@ -87,7 +87,7 @@ pub(crate) enum LoopEvent {
 
 /// A frame whose filter work is done.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct FinishedFrame {
     pub(super) pair: PairId,
     pub(super) direction: Direction,
     pub(super) request: Option<ProduceHeader>,

@@ -1,9 +1,9 @@
 //! Threads for filter work that is too expensive for an event loop, such as decompressing large
 //! batches.
 //!
-//! Frames share the threads in time slices. The next frame is one from the client address that has
-//! used the least CPU time. The first of several threads takes only new frames, so that large
-//! frames never occupy all threads.
+//! Threads process frames in time slices. The next frame is one from the client address that has
+//! used the least CPU time (fair queueing by virtual time). The first of several threads takes only
+//! new frames, so that large frames never occupy all threads.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -17,8 +17,8 @@ use weir_net::cpu::thread_time;
 use weir_net::{MailboxSender, PostError};
 use weir_wire::WireError;
 
-use super::events::{Finished, LoopEvent, PairId};
-use crate::wire::Unfinished;
+use super::events::{FinishedFrame, LoopEvent, PairId};
+use crate::wire::UnfinishedFrame;
 use weir_filters::{
     Direction, FilterBuffers, FilterChain, FilterLimits, FrameOutput, WorkMeter, WorkProgress,
 };
@@ -32,50 +32,55 @@ pub(crate) struct FilterPool {
     wake: Condvar,
 }
 
+/// Filter work of one frame.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct FilterTask {
     pub(super) pair: PairId,
     pub(super) direction: Direction,
+    /// Address of the client.
     pub(super) address: IpAddr,
     pub(super) filters: Arc<FilterChain>,
-    pub(super) unfinished: Unfinished,
+    pub(super) unfinished: UnfinishedFrame,
     pub(super) cancelled: Arc<AtomicBool>,
+    /// Mailbox of the event loop of the connection.
     pub(super) reply: MailboxSender<LoopEvent>,
 }
 
-/// Cancels a task when its connection is closed.
+/// Cancels a task when dropped, because its connection was closed.
 #[derive(Debug)]
-pub(super) struct Cancel(pub(super) Arc<AtomicBool>);
+pub(super) struct CancelOnDrop(pub(super) Arc<AtomicBool>);
 
-impl Drop for Cancel {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
+/// Queued tasks, by the virtual time of their client address in microseconds and a sequence number.
 #[derive(Debug, Default)]
 struct Queues {
-    /// New frames and frames that have had a time slice, by the CPU time of their address and a
-    /// sequence number.
-    new_tasks: BTreeMap<(u64, u64), Task>,
-    started_tasks: BTreeMap<(u64, u64), Task>,
-    next: u64,
-    /// CPU time of the last frame taken, in microseconds. The time of an address is never set below
-    /// it.
+    new_tasks: BTreeMap<(u64, u64), FilterTask>,
+    /// Tasks that have had a time slice.
+    started_tasks: BTreeMap<(u64, u64), FilterTask>,
+    next_sequence: u64,
+    /// Greatest virtual time of a task that was taken. An address that was idle continues from
+    /// here, so that it gains no advantage.
     now_us: u64,
+    /// Virtual time of each address: its CPU time, with estimates for queued tasks.
     by_address: HashMap<IpAddr, u64>,
+    /// CPU time used by all tasks.
     cpu_us: u64,
     ended: bool,
 }
 
 impl Queues {
-    fn put(&mut self, task: Task, is_new: bool) {
+    fn put(&mut self, task: FilterTask, is_new: bool) {
         let time_us = self.by_address.entry(task.address).or_default();
         *time_us = (*time_us).max(self.now_us);
-        let key = (*time_us, self.next);
+        let key = (*time_us, self.next_sequence);
         // Several frames of one address must not all come before those of others.
         *time_us += SLICE_ESTIMATE_US;
-        self.next += 1;
+        self.next_sequence += 1;
         let tasks = match is_new {
             true => &mut self.new_tasks,
             false => &mut self.started_tasks,
@@ -83,7 +88,8 @@ impl Queues {
         tasks.insert(key, task);
     }
 
-    fn take(&mut self, only_new: bool) -> Option<Task> {
+    /// Takes the task with the least virtual time.
+    fn take(&mut self, only_new: bool) -> Option<FilterTask> {
         let new = self.new_tasks.first_key_value().map(|(key, _)| *key);
         let started = self.started_tasks.first_key_value().map(|(key, _)| *key);
         let tasks = match started {
@@ -101,6 +107,7 @@ impl Queues {
         Some(task)
     }
 
+    /// Replaces the estimate for a slice with the CPU time that it used, if that is more.
     fn charge(&mut self, address: IpAddr, used_us: u64) {
         self.cpu_us += used_us;
         if let Some(time_us) = self.by_address.get_mut(&address) {
@@ -110,6 +117,7 @@ impl Queues {
 }
 
 impl FilterPool {
+    /// Starts the filter threads. Returns the pool and their handles.
     pub(crate) fn start(
         threads: usize,
         limits: FilterLimits,
@@ -142,12 +150,14 @@ impl FilterPool {
         (waiting, Duration::from_micros(queues.cpu_us))
     }
 
-    pub(super) fn submit(&self, task: Task) {
+    /// Queues a new task.
+    pub(super) fn submit(&self, task: FilterTask) {
         self.queues().put(task, true);
         // The thread that a single notification wakes may be the one that takes only new frames.
         self.wake.notify_all();
     }
 
+    /// Runs a filter thread.
     fn run(&self, number: usize) {
         // The first of several threads takes only new frames.
         let only_new = number == 0 && self.threads > 1;
@@ -177,10 +187,10 @@ impl FilterPool {
     /// time used.
     fn advance(
         &self,
-        mut task: Task,
+        mut task: FilterTask,
         buffers: &mut FilterBuffers,
         only_new: bool,
-    ) -> (Option<Task>, Duration) {
+    ) -> (Option<FilterTask>, Duration) {
         if task.cancelled.load(Ordering::Relaxed) {
             return (None, Duration::ZERO);
         }
@@ -189,7 +199,7 @@ impl FilterPool {
             true => NEW_FRAME_BATCH_BYTES,
             false => usize::MAX,
         };
-        let Unfinished { work, frame, .. } = &mut task.unfinished;
+        let UnfinishedFrame { work, frame, .. } = &mut task.unfinished;
         let left = work.cpu_left(&self.limits);
         buffers.allow(WorkMeter::timed(
             thread_cpu_us,
@@ -213,8 +223,8 @@ impl FilterPool {
 }
 
 /// Sends a filtered frame back to its event loop.
-fn finish(task: Task, error: Option<WireError>, buffers: &mut FilterBuffers) {
-    let Unfinished {
+fn finish(task: FilterTask, error: Option<WireError>, buffers: &mut FilterBuffers) {
+    let UnfinishedFrame {
         work,
         frame,
         request,
@@ -233,15 +243,15 @@ fn finish(task: Task, error: Option<WireError>, buffers: &mut FilterBuffers) {
     };
     let counts = buffers.take_counts();
     buffers.tidy();
-    let mut event = LoopEvent::Filtered(Box::new(Finished {
+    let mut event = LoopEvent::Filtered(Box::new(FinishedFrame {
         pair: task.pair,
         direction: task.direction,
         request,
         outcome,
         counts,
     }));
-    // Retries forever: without the event the connection would never continue. Loops drain their
-    // inboxes in every iteration.
+    // Retries without end, because without the event the connection would never continue. Event
+    // loops drain their mailboxes in every iteration.
     while let Err(PostError::Timeout(again)) = task.reply.post(event, POST_TIMEOUT) {
         event = again;
     }
@@ -255,9 +265,10 @@ fn thread_cpu_us() -> u64 {
 const TIME_SLICE: Duration = Duration::from_millis(5);
 /// Estimated CPU time of a slice, charged before it runs.
 const SLICE_ESTIMATE_US: u64 = 1_000;
-/// Bytes to which a batch may decompress on the thread for new frames.
+/// Maximum decompressed size of a batch on the thread for new frames.
 const NEW_FRAME_BATCH_BYTES: usize = 1 << 20;
-/// Maximum number of addresses whose time is stored although it has passed.
+/// Number of addresses above which those that would continue from the current virtual time anyway
+/// are removed.
 const ADDRESSES_MAX: usize = 4_096;
-/// Maximum wait for a full event-loop inbox before the next attempt.
+/// Maximum wait for space in a full mailbox before the next attempt.
 const POST_TIMEOUT: Duration = Duration::from_secs(1);

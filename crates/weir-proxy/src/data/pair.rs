@@ -11,7 +11,7 @@ use super::admission::Admitted;
 use super::arrival::Origin;
 use super::broker_session::BrokerSession;
 use super::events::{Candidate, ConnectionInfo};
-use super::filter_pool::Cancel;
+use super::filter_pool::CancelOnDrop;
 use super::memory::Claim;
 use super::pipe::SplicePipe;
 use super::{ListenerTarget, PairId};
@@ -20,7 +20,9 @@ use crate::login::LoginGate;
 use crate::principal_counters::PrincipalTraffic;
 use crate::versions::{FETCH, PRODUCE, SupportedVersions};
 use crate::virtual_cluster::VirtualCluster;
-use crate::wire::{InFlightRequests, RequestStream, ResponseSource, ResponseStream, Unfinished};
+use crate::wire::{
+    InFlightRequests, RequestStream, ResponseSource, ResponseStream, UnfinishedFrame,
+};
 use weir_filters::Direction;
 use weir_rules::{Access, AccessState};
 
@@ -116,11 +118,11 @@ pub(super) enum WaitReason {
     /// A delay until this time, in milliseconds.
     Until(u64, Vec<u8>),
     /// Filter work that waits for memory.
-    Unfinished(Unfinished),
+    Unfinished(UnfinishedFrame),
     /// Filter work in the filter threads, with the size of the frame in bytes.
     Working(
         usize,
-        #[expect(dead_code, reason = "dropping it cancels the task")] Cancel,
+        #[expect(dead_code, reason = "dropping it cancels the task")] CancelOnDrop,
     ),
 }
 

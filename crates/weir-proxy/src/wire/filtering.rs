@@ -28,11 +28,11 @@ pub(crate) enum DelayedFrame {
     /// A filtered frame with a delay.
     Delayed { time: Duration, frame: Vec<u8> },
     /// A frame with more filter work than an event loop does at once.
-    Unfinished(Unfinished),
+    Unfinished(UnfinishedFrame),
 }
 
 #[derive(Debug)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedFrame {
     pub(crate) work: Box<FilterWork>,
     /// Frame with the changes so far.
     pub(crate) frame: Vec<u8>,
@@ -139,7 +139,7 @@ impl FilterStage<'_> {
         frame: Vec<u8>,
         request: Option<ProduceHeader>,
     ) {
-        *self.delayed = Some(DelayedFrame::Unfinished(Unfinished {
+        *self.delayed = Some(DelayedFrame::Unfinished(UnfinishedFrame {
             work,
             frame,
             request,

@@ -24,7 +24,7 @@ pub(super) fn replace(
     mapper: &mut dyn AddressMapper,
     resize: Resize,
 ) -> Result<Option<Vec<u8>>, WireError> {
-    let Some(made) = rewrite::tags(tags, mapper)? else {
+    let Some(made) = rewrite::replace_in_tags(tags, mapper)? else {
         return Ok(None);
     };
     if resize == Resize::Allowed {

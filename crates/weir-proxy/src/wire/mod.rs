@@ -28,11 +28,11 @@ mod segments;
 
 pub(crate) use addresses::{AddressMapper, BrokerNode};
 pub(crate) use error::StreamError;
-pub(crate) use filtering::{DelayedFrame, FilterStage, ProduceHeader, Unfinished, errors};
+pub(crate) use filtering::{DelayedFrame, FilterStage, ProduceHeader, UnfinishedFrame, errors};
 pub(crate) use frame::{SIZE_BYTES, frame_total};
 pub(crate) use in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 pub(crate) use request_context::RequestContext;
 pub(crate) use requests::RequestStream;
 pub(crate) use responses::{ResponseContext, ResponseStream};
-pub(crate) use rewrite::addresses as replace_addresses;
+pub(crate) use rewrite::replace_addresses;
 pub(crate) use segments::Segments;

@@ -454,7 +454,7 @@ fn addresses(
     if !rewrite::may_carry_addresses(entry.key, entry.version) {
         return Ok(FrameAction::InPlace);
     }
-    let made = rewrite::addresses(frame, entry.key, entry.version, context.mapper)?;
+    let made = rewrite::replace_addresses(frame, entry.key, entry.version, context.mapper)?;
     *context.rewritten += u64::from(made.is_some());
     Ok(made.map_or(FrameAction::InPlace, FrameAction::Rebuilt))
 }

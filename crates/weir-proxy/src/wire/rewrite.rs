@@ -13,8 +13,8 @@ use crate::versions::{
     SHARE_FETCH, flexible,
 };
 
-/// Returns `true` if responses of this version may contain addresses and are read whole. Fetch
-/// responses are not: see `fetch_walk`.
+/// Returns `true` if responses of this API version may contain addresses, so that they must be
+/// buffered whole. Fetch responses are handled without buffering, in `fetch_walk`.
 pub(super) fn may_carry_addresses(key: i16, version: i16) -> bool {
     match key {
         PRODUCE => version >= 10,
@@ -24,16 +24,17 @@ pub(super) fn may_carry_addresses(key: i16, version: i16) -> bool {
     }
 }
 
-/// Returns the frame with the addresses that clients see, or `None` if it contains no addresses.
+/// Returns the response frame with the addresses that clients see, or `None` if it contains no
+/// addresses.
 /// Both frames include the size prefix.
-pub(crate) fn addresses(
+pub(crate) fn replace_addresses(
     frame: &[u8],
     key: i16,
     version: i16,
     mapper: &mut dyn AddressMapper,
 ) -> Result<Option<Vec<u8>>, WireError> {
     let body_at = response_body_at(frame, key, version)?;
-    let mut response = Rewriting {
+    let mut response = ResponseRewriter {
         frame,
         reader: WireReader::new(&frame[body_at..]),
         copied: 0,
@@ -42,23 +43,24 @@ pub(crate) fn addresses(
     };
     match key {
         METADATA => response.metadata(version, mapper)?,
-        FIND_COORDINATOR => response.coordinators(version, mapper)?,
-        DESCRIBE_CLUSTER => response.cluster(version, mapper)?,
-        DESCRIBE_QUORUM => response.quorum()?,
+        FIND_COORDINATOR => response.find_coordinator(version, mapper)?,
+        DESCRIBE_CLUSTER => response.describe_cluster(version, mapper)?,
+        DESCRIBE_QUORUM => response.describe_quorum()?,
         PRODUCE => response.produce(version, mapper)?,
-        SHARE_FETCH => response.share(version >= 1, true, mapper)?,
-        SHARE_ACKNOWLEDGE => response.share(version >= 2, false, mapper)?,
+        SHARE_FETCH => response.share_response(version >= 1, true, mapper)?,
+        SHARE_ACKNOWLEDGE => response.share_response(version >= 2, false, mapper)?,
         _ => {}
     }
     Ok(response.finish())
 }
 
-/// Returns tagged fields with the addresses that clients see in field 0, or `None` without one.
-pub(super) fn tags(
+/// Returns tagged fields with the addresses that clients see in the field with tag 0 (node
+/// endpoints), or `None` if there is no such field.
+pub(super) fn replace_in_tags(
     tags: &[u8],
     mapper: &mut dyn AddressMapper,
 ) -> Result<Option<Vec<u8>>, WireError> {
-    let mut fields = Rewriting {
+    let mut fields = ResponseRewriter {
         frame: tags,
         reader: WireReader::new(tags),
         copied: 0,
@@ -75,28 +77,32 @@ pub(super) fn tags(
     }
 }
 
-/// A response that is being rewritten. Parts between replacements are copied.
-struct Rewriting<'a> {
+/// Writer of a response with replaced addresses. It copies the parts between the replacements.
+struct ResponseRewriter<'a> {
     frame: &'a [u8],
     reader: WireReader<'a>,
     /// Position up to which the frame is copied or replaced.
     copied: usize,
+    /// Empty if there was no replacement.
     out: Vec<u8>,
+    /// `true` for a flexible version (KIP-482).
     flexible: bool,
 }
 
-/// The layout of node endpoints: a broker with rack and tags.
+/// Layout of a node endpoint: a broker with rack and tagged fields.
 const ENDPOINT: BrokerEntryLayout = BrokerEntryLayout {
     flexible: true,
     rack: true,
     fenced: false,
 };
 
-impl Rewriting<'_> {
+impl ResponseRewriter<'_> {
+    /// Returns the position of the reader in the frame.
     fn position(&self) -> usize {
         self.frame.len() - self.reader.rest().len()
     }
 
+    /// Appends the frame up to `position`.
     fn copy_to(&mut self, position: usize) {
         if self.out.is_empty() {
             self.out.reserve(self.frame.len() + 64);
@@ -106,6 +112,7 @@ impl Rewriting<'_> {
         self.copied = position;
     }
 
+    /// Returns the output with the rest of the frame, or `None` if there was no replacement.
     fn output(mut self) -> Option<Vec<u8>> {
         if self.out.is_empty() {
             return None;
@@ -114,6 +121,7 @@ impl Rewriting<'_> {
         Some(self.out)
     }
 
+    /// Returns the output like [`Self::output`], with a correct size prefix.
     fn finish(self) -> Option<Vec<u8>> {
         let mut out = self.output()?;
         // Frames are far below 2^31 bytes and grow by a few addresses only.
@@ -123,7 +131,7 @@ impl Rewriting<'_> {
     }
 
     /// Replaces the list of brokers at the reader's position.
-    fn list(
+    fn replace_brokers(
         &mut self,
         layout: BrokerEntryLayout,
         mapper: &mut dyn AddressMapper,
@@ -134,11 +142,11 @@ impl Rewriting<'_> {
         Ok(())
     }
 
-    fn text(&mut self, what: &'static str) -> Result<(), WireError> {
+    fn skip_string(&mut self, what: &'static str) -> Result<(), WireError> {
         string(&mut self.reader, self.flexible, what).map(drop)
     }
 
-    fn nullable_text(&mut self, what: &'static str) -> Result<(), WireError> {
+    fn skip_nullable_string(&mut self, what: &'static str) -> Result<(), WireError> {
         match self.flexible {
             true => self.reader.compact_bytes(what).map(drop),
             false => self.reader.nullable_string(what).map(drop),
@@ -161,29 +169,33 @@ impl Rewriting<'_> {
             rack: version >= 1,
             fenced: false,
         };
-        self.list(layout, mapper)
+        self.replace_brokers(layout, mapper)
     }
 
-    fn cluster(&mut self, version: i16, mapper: &mut dyn AddressMapper) -> Result<(), WireError> {
+    fn describe_cluster(
+        &mut self,
+        version: i16,
+        mapper: &mut dyn AddressMapper,
+    ) -> Result<(), WireError> {
         self.reader.i32("throttle time")?;
         self.reader.i16("error code")?;
-        self.nullable_text("error message")?;
-        let controllers = version >= 1 && self.reader.i8("endpoint type")? != BROKERS;
-        self.text("cluster id")?;
+        self.skip_nullable_string("error message")?;
+        let has_controllers = version >= 1 && self.reader.i8("endpoint type")? != BROKERS;
+        self.skip_string("cluster id")?;
         self.reader.i32("controller id")?;
         let layout = BrokerEntryLayout {
             fenced: version >= 2,
             ..ENDPOINT
         };
-        if controllers {
+        if has_controllers {
             // Clients of the proxy cannot reach controllers, and a controller may have the node id
             // of a broker.
-            return self.list(layout, &mut NoAddresses);
+            return self.replace_brokers(layout, &mut NoAddresses);
         }
-        self.list(layout, mapper)
+        self.replace_brokers(layout, mapper)
     }
 
-    fn coordinators(
+    fn find_coordinator(
         &mut self,
         version: i16,
         mapper: &mut dyn AddressMapper,
@@ -195,7 +207,7 @@ impl Rewriting<'_> {
             let error_at = self.position();
             self.reader.i16("error code")?;
             if version >= 1 {
-                self.nullable_text("error message")?;
+                self.skip_nullable_string("error message")?;
             }
             if !self.coordinator(mapper)? {
                 // The error precedes the address, so its position is the same in both frames.
@@ -204,17 +216,17 @@ impl Rewriting<'_> {
             return Ok(());
         }
         for _ in 0..self.count(14, "coordinators")? {
-            self.text("key")?;
+            self.skip_string("key")?;
             let found = self.coordinator(mapper)?;
             let error_at = self.position();
             self.reader.i16("error code")?;
             if !found {
                 self.copy_to(self.position());
-                // The fields copied last begin after the address.
+                // The fields copied last begin with the error code.
                 let at = self.out.len() - (self.position() - error_at);
                 put_unavailable(&mut self.out, at);
             }
-            self.nullable_text("error message")?;
+            self.skip_nullable_string("error message")?;
             self.reader.skip_tags("coordinator tags")?;
         }
         Ok(())
@@ -249,17 +261,17 @@ impl Rewriting<'_> {
             if version >= 13 {
                 self.reader.bytes(16, "topic id")?;
             } else {
-                self.text("topic")?;
+                self.skip_string("topic")?;
             }
             for _ in 0..self.count(33, "partitions")? {
-                // Index, error code, offset, timestamp, start of the log.
+                // Index, error code, base offset, timestamp, log start offset.
                 self.reader.bytes(30, "partition")?;
                 for _ in 0..self.count(6, "record errors")? {
                     self.reader.i32("batch index")?;
-                    self.nullable_text("record error")?;
+                    self.skip_nullable_string("record error")?;
                     self.reader.skip_tags("record error tags")?;
                 }
-                self.nullable_text("error message")?;
+                self.skip_nullable_string("error message")?;
                 self.reader.skip_tags("partition tags")?;
             }
             self.reader.skip_tags("topic tags")?;
@@ -268,7 +280,7 @@ impl Rewriting<'_> {
         self.tagged_endpoints(mapper)
     }
 
-    /// Replaces tag 0 of the tagged fields at the end of the response.
+    /// Replaces the node endpoints, tag 0 of the tagged fields at the end of the response.
     fn tagged_endpoints(&mut self, mapper: &mut dyn AddressMapper) -> Result<(), WireError> {
         for _ in 0..self.reader.uvarint("tags")? {
             let tag = self.reader.uvarint("tag")?;
@@ -289,17 +301,18 @@ impl Rewriting<'_> {
         Ok(())
     }
 
-    /// Removes the listeners of controllers, which clients of the proxy cannot reach. All else,
-    /// with the ids of the nodes, stays.
-    fn quorum(&mut self) -> Result<(), WireError> {
+    /// Removes the listeners of controllers, which clients of the proxy cannot reach. The ids of
+    /// the nodes and all other fields stay.
+    fn describe_quorum(&mut self) -> Result<(), WireError> {
         self.reader.i16("error code")?;
-        self.nullable_text("error message")?;
+        self.skip_nullable_string("error message")?;
         for _ in 0..self.count(3, "topics")? {
-            self.text("topic")?;
+            self.skip_string("topic")?;
             for _ in 0..self.count(26, "partitions")? {
                 self.reader.bytes(4 + 2, "partition and error code")?;
-                self.nullable_text("error message")?;
+                self.skip_nullable_string("error message")?;
                 self.reader.bytes(4 + 4 + 8, "leader and high watermark")?;
+                // Voters and observers.
                 for _ in 0..2 {
                     for _ in 0..self.count(45, "replicas")? {
                         self.reader.bytes(4 + 16 + 3 * 8, "replica")?;
@@ -314,8 +327,8 @@ impl Rewriting<'_> {
             self.reader.i32("node id")?;
             self.copy_to(self.position());
             for _ in 0..self.count(5, "listeners")? {
-                self.text("listener")?;
-                self.text("host")?;
+                self.skip_string("listener")?;
+                self.skip_string("host")?;
                 self.reader.bytes(2, "port")?;
                 self.reader.skip_tags("listener tags")?;
             }
@@ -327,7 +340,7 @@ impl Rewriting<'_> {
     }
 
     /// Handles ShareFetch, whose partitions have records, and ShareAcknowledge.
-    fn share(
+    fn share_response(
         &mut self,
         has_lock_time: bool,
         has_records: bool,
@@ -335,7 +348,7 @@ impl Rewriting<'_> {
     ) -> Result<(), WireError> {
         self.reader.i32("throttle time")?;
         self.reader.i16("error code")?;
-        self.nullable_text("error message")?;
+        self.skip_nullable_string("error message")?;
         if has_lock_time {
             self.reader.i32("lock time")?;
         }
@@ -346,21 +359,21 @@ impl Rewriting<'_> {
             }
             self.reader.skip_tags("topic tags")?;
         }
-        self.list(ENDPOINT, mapper)
+        self.replace_brokers(ENDPOINT, mapper)
     }
 
     fn share_partition(&mut self, has_records: bool) -> Result<(), WireError> {
         self.reader.i32("partition")?;
         self.reader.i16("error code")?;
-        self.nullable_text("error message")?;
+        self.skip_nullable_string("error message")?;
         if has_records {
             self.reader.i16("acknowledge error code")?;
-            self.nullable_text("acknowledge error message")?;
+            self.skip_nullable_string("acknowledge error message")?;
         }
         self.reader.bytes(8, "leader")?;
         self.reader.skip_tags("leader tags")?;
         if has_records {
-            self.nullable_text("records")?;
+            self.skip_nullable_string("records")?;
             for _ in 0..self.count(19, "acquired records")? {
                 self.reader.bytes(18, "acquired records")?;
                 self.reader.skip_tags("acquired records tags")?;
@@ -370,14 +383,15 @@ impl Rewriting<'_> {
     }
 }
 
-/// Endpoint type of brokers.
+/// Endpoint type of brokers in DescribeCluster responses.
 const BROKERS: i8 = 1;
 
-/// Sets the error COORDINATOR_NOT_AVAILABLE, on which clients retry.
+/// Writes the error code COORDINATOR_NOT_AVAILABLE at `at`; clients retry after this error.
 fn put_unavailable(out: &mut [u8], at: usize) {
     out[at..at + 2].copy_from_slice(&15_i16.to_be_bytes());
 }
 
+/// Mapper without an advertised address for any broker.
 struct NoAddresses;
 
 impl AddressMapper for NoAddresses {

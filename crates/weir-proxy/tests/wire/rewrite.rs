@@ -49,7 +49,7 @@ fn rewritten<M: Encodable + Decodable>(
     mapper: &mut TestAddressMapper,
 ) -> M {
     let sent = frame(key, version, message);
-    let made = addresses(&sent, key, version, mapper).expect("reads");
+    let made = replace_addresses(&sent, key, version, mapper).expect("reads");
     let made = made.unwrap_or(sent);
     let size = i32::from_be_bytes(made[..4].try_into().expect("four bytes"));
     assert_eq!(size as usize, made.len() - 4, "{key} {version}");
@@ -333,7 +333,7 @@ fn produce_responses_contain_proxy_addresses_of_leaders() {
 fn produce_responses_without_addresses_are_unchanged() {
     for version in 10..=13 {
         let sent = frame(PRODUCE, version, &produced(version, 0));
-        let made = addresses(&sent, PRODUCE, version, &mut TestAddressMapper::default());
+        let made = replace_addresses(&sent, PRODUCE, version, &mut TestAddressMapper::default());
         assert_eq!(made, Ok(None));
     }
     assert!(!may_carry_addresses(PRODUCE, 9));
@@ -392,7 +392,7 @@ fn share_responses_contain_proxy_addresses() {
     let body_at = response_body_at(&one, SHARE_ACKNOWLEDGE, 1).expect("header");
     let mut two = one.clone();
     two.splice(body_at + 7..body_at + 7, [0, 0, 0x75, 0x30]);
-    let made = addresses(
+    let made = replace_addresses(
         &two,
         SHARE_ACKNOWLEDGE,
         2,

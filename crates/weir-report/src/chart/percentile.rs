@@ -62,16 +62,16 @@ pub(crate) fn percentiles(data: &RunData, level: &Level<'_>) -> Option<String> {
             &points,
         ))
     });
-    drawn("Response time by percentile", &lines.collect::<Vec<_>>())
+    chart("Response time by percentile", &lines.collect::<Vec<_>>())
 }
 
-/// Draws all stages of one subject; returns `None` if only the response time is known.
+/// Draws all stages of one subject; returns `None` unless there are several.
 pub(crate) fn stages(data: &RunData, row: &SubjectRow<'_>) -> Option<String> {
     let curves = Curve::of_row(data, row).into_iter();
     let lines =
         curves.map(|it| series(it.name.replace('_', " "), stage_slot(&it.name), &it.points));
     let lines: Vec<Series> = lines.collect();
-    (lines.len() > 1).then(|| drawn("Stages by percentile", &lines))?
+    (lines.len() > 1).then(|| chart("Stages by percentile", &lines))?
 }
 
 fn series(name: String, slot: &'static str, points: &[(f64, f64)]) -> Series {
@@ -83,7 +83,7 @@ fn series(name: String, slot: &'static str, points: &[(f64, f64)]) -> Series {
     }
 }
 
-fn drawn(label: &str, lines: &[Series]) -> Option<String> {
+fn chart(label: &str, lines: &[Series]) -> Option<String> {
     let nines = xs(lines).reduce(f64::max)?.max(1.5);
     let (mut plot, _) = time_plot(label, "Latency", &ys(lines).collect::<Vec<_>>());
     legend(&mut plot, lines);
@@ -108,8 +108,8 @@ const TICKS: [(&str, f64); 8] = [
     ("99.9999", 6.0),
 ];
 
-/// Returns number of nines and latency in microseconds, up to the last percentile with enough
-/// samples.
+/// Returns the number of nines and the latency in microseconds, up to the last percentile with
+/// enough samples.
 fn points(histogram: &Histogram) -> Vec<(f64, f64)> {
     let steps = (NINES_MAX * STEPS_PER_NINE) as u32;
     (0..=steps)

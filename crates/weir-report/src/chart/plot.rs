@@ -1,4 +1,4 @@
-//! The frame shared by all charts: legend, axes, grid and plot area.
+//! Frame shared by all charts: legend, axes, grid and plot area.
 
 use super::axis::Scale;
 use super::svg::{Anchor, Svg};
@@ -10,7 +10,7 @@ const LEFT: f64 = 50.0;
 const RIGHT: f64 = WIDTH - 10.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = HEIGHT - 38.0;
-const LEGEND_LINE: f64 = 17.0;
+const LEGEND_LINE_HEIGHT: f64 = 17.0;
 const NAME_CHARS_MAX: usize = 24;
 /// Width of a character in a legend, on average.
 const NAME_CHAR_WIDTH: f64 = 6.9;
@@ -43,9 +43,9 @@ impl Plot {
     }
 
     /// Draws the names of the series above the plot, on as many lines as they need.
-    pub(crate) fn legend(&mut self, key: LegendSymbol, entries: &[(&str, &'static str)]) {
+    pub(crate) fn legend(&mut self, symbol: LegendSymbol, entries: &[(&str, &'static str)]) {
         const GAP: f64 = 17.0;
-        let symbol_width = match key {
+        let symbol_width = match symbol {
             LegendSymbol::Line => 18.0,
             LegendSymbol::Dot => 8.0,
             LegendSymbol::Bar => 9.0,
@@ -65,19 +65,19 @@ impl Plot {
             x += width(name) + GAP;
         }
         let count = lines.len();
-        self.svg.grow_up((count - 1) as f64 * LEGEND_LINE);
+        self.svg.grow_up((count - 1) as f64 * LEGEND_LINE_HEIGHT);
         for (index, line) in lines.into_iter().enumerate() {
-            let y = 8.0 - (count - 1 - index) as f64 * LEGEND_LINE;
+            let y = 8.0 - (count - 1 - index) as f64 * LEGEND_LINE_HEIGHT;
             for (x, name, slot) in line {
-                self.symbol(key, (x, y), slot);
+                self.draw_symbol(symbol, (x, y), slot);
                 let at = (x + symbol_width + 5.0, y + 4.0);
                 self.svg.text(at, Anchor::Start, "key", &shown(name));
             }
         }
     }
 
-    fn symbol(&mut self, key: LegendSymbol, (x, y): (f64, f64), slot: &str) {
-        match key {
+    fn draw_symbol(&mut self, symbol: LegendSymbol, (x, y): (f64, f64), slot: &str) {
+        match symbol {
             LegendSymbol::Line => {
                 let class = format!("line {slot}");
                 self.svg.line((x, y), (x + 18.0, y), &class);
@@ -99,12 +99,12 @@ impl Plot {
     }
 
     /// Draws a tick label of the x axis, with a grid line if `grid` is set.
-    pub(crate) fn x_tick(&mut self, place: f64, text: &str, grid: bool) {
-        let x = self.x(place);
+    pub(crate) fn x_tick(&mut self, position: f64, text: &str, grid: bool) {
+        let x = self.x(position);
         if grid {
             self.svg.line((x, TOP), (x, BOTTOM), "grid");
         }
-        // The last label would extend beyond the drawing.
+        // A centred last label could extend beyond the drawing.
         let half_width = 3.2 * text.chars().count() as f64;
         let (x, anchor) = match x + half_width > WIDTH {
             true => (WIDTH, Anchor::End),
@@ -113,15 +113,15 @@ impl Plot {
         self.svg.text((x, BOTTOM + 15.0), anchor, "tick", text);
     }
 
-    /// Draws a band over the whole height, behind what is drawn later.
+    /// Draws a band over the whole height; later elements are drawn over it.
     pub(crate) fn band(&mut self, from: f64, until: f64, class: &str, tip: &str) {
         let (left, right) = (self.x(from), self.x(until));
         let size = ((right - left).max(1.0), BOTTOM - TOP);
         self.svg.rect((left, TOP), size, class, tip);
     }
 
-    pub(crate) fn x(&self, place: f64) -> f64 {
-        LEFT + place * (RIGHT - LEFT)
+    pub(crate) fn x(&self, position: f64) -> f64 {
+        LEFT + position * (RIGHT - LEFT)
     }
 
     pub(crate) fn y(&self, value: f64) -> f64 {
@@ -143,7 +143,7 @@ pub(crate) fn time_plot(label: &str, quantity: &str, values_us: &[f64]) -> (Plot
     (plot, unit)
 }
 
-/// Formats a tick without needless decimals: `0.5`, `20`, `1,500`.
+/// Formats a tick without trailing zeros: `0.5`, `20`, `1,500`; whole thousands as `100k`.
 pub(crate) fn tick(value: f64) -> String {
     match value.abs() >= 1e5 && value % 1000.0 == 0.0 {
         true => format!("{}k", trimmed(&format::number(Some(value / 1e3)))),

@@ -1,4 +1,4 @@
-//! Bounded queue of lines, in which equal denials are counted.
+//! Bounded queue of audit lines. Equal denials are counted and become one line per minute.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,24 +7,25 @@ use weir_identity::audit::timestamp;
 
 use super::record::{AuditKind, AuditLine, NumberedLine};
 
-/// Time for which equal denials become one line, in milliseconds.
+/// Interval for which equal denials are counted, in milliseconds.
 const DENIED_INTERVAL_MS: u64 = 60_000;
-/// Denials that are counted; further ones get a line each.
+/// Maximum number of different denials that are counted; each further denial gets a line.
 const DENIED_MAX: usize = 10_000;
-/// Interval of looks at the counted denials, in milliseconds.
+/// Interval at which the counted denials are checked, in milliseconds.
 const CHECK_INTERVAL_MS: u64 = 1_000;
 
-/// Lines that wait for the writer.
+/// Lines queued for the writer, and counted denials.
 #[derive(Debug)]
 pub(super) struct AuditLines {
     proxy: String,
     queue: VecDeque<Box<str>>,
-    count_max: usize,
-    /// Number of the last line.
+    lines_max: usize,
+    /// Sequence number of the last line.
     seq: u64,
     dropped: u64,
-    /// Begin and number of denials after the first line.
+    /// Denials with the Unix time of their last line, in milliseconds, and their number since then.
     denied: HashMap<AuditLine, (u64, u64)>,
+    /// Unix time of the last check of `denied`.
     checked_ms: u64,
 }
 
@@ -33,7 +34,7 @@ impl AuditLines {
         Self {
             proxy: config.gateway.clone(),
             queue: VecDeque::new(),
-            count_max: config.queue,
+            lines_max: config.queue,
             seq: 0,
             dropped: 0,
             denied: HashMap::new(),
@@ -41,11 +42,12 @@ impl AuditLines {
         }
     }
 
+    /// Returns `true` if the queue is not full.
     pub(super) fn has_room(&self) -> bool {
-        self.queue.len() < self.count_max
+        self.queue.len() < self.lines_max
     }
 
-    /// Returns the number of lines and of those that were dropped.
+    /// Returns the numbers of queued and of dropped lines.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.seq, self.dropped)
     }
@@ -66,6 +68,7 @@ impl AuditLines {
         self.add(&line, None, now_ms);
     }
 
+    /// Queues a line with its sequence number; drops and counts it if the queue is full.
     fn add(&mut self, line: &AuditLine, count: Option<u64>, now_ms: u64) {
         if !self.has_room() {
             self.dropped += 1;
@@ -79,22 +82,22 @@ impl AuditLines {
             line,
             count,
         };
-        // All members are texts and numbers, which JSON can represent.
+        // All fields are strings and numbers, which JSON can represent.
         let text = serde_json::to_string(&line).unwrap_or_default();
         self.queue.push_back(text.into());
     }
 
-    /// Adds a line for each denial that was repeated in the last minute, and forgets the others.
+    /// Adds a line for each denial that was repeated in its interval. Stops counting the others.
     fn add_repeated(&mut self, now_ms: u64) {
-        let is_old = |since_ms: u64| now_ms >= since_ms + DENIED_INTERVAL_MS;
-        let old = self
+        let is_due = |since_ms: u64| now_ms >= since_ms + DENIED_INTERVAL_MS;
+        let due = self
             .denied
             .iter()
-            .filter(|(_, (since_ms, _))| is_old(*since_ms));
-        let old: Vec<_> = old
+            .filter(|(_, (since_ms, _))| is_due(*since_ms));
+        let due: Vec<_> = due
             .map(|(line, (_, count))| (line.clone(), *count))
             .collect();
-        for (line, count) in old {
+        for (line, count) in due {
             match count {
                 0 => drop(self.denied.remove(&line)),
                 _ => {

@@ -1,4 +1,5 @@
-//! Offsets of groups, coordinators, and members of newer groups.
+//! Access to the offsets of groups, to coordinators, and to the topics of consumer, share and
+//! Streams groups.
 
 use weir_identity::acl::{AclOperation, ResourceType};
 use weir_wire::message::{MessageRow, StructDefinition, Value};
@@ -10,6 +11,7 @@ use crate::table::{
     TRANSACTION_DENIED, UNKNOWN_TOPIC_ID,
 };
 
+/// Topics of `OffsetFetch`.
 const OFFSETS: ItemCheck = ItemCheck {
     array: "Topics",
     name: "Name",
@@ -32,6 +34,7 @@ const OFFSETS: ItemCheck = ItemCheck {
     ),
 };
 
+/// Topics of `DescribeShareGroupOffsets`.
 const SHARE_OFFSETS: ItemCheck = ItemCheck {
     name: "TopicName",
     mirror: Mirror::topic(
@@ -50,6 +53,7 @@ const SHARE_OFFSETS: ItemCheck = ItemCheck {
     ..OFFSETS
 };
 
+/// Checks `OffsetFetch`, whose requests name several groups since version 8.
 pub(super) fn offset_fetch(check: &mut RequestCheck<'_, '_>) -> Finding {
     if check.version >= 8 {
         return groups(check, &OFFSETS);
@@ -63,6 +67,7 @@ pub(super) fn offset_fetch(check: &mut RequestCheck<'_, '_>) -> Finding {
         if check.version >= 2 {
             return Finding::Denied(GROUP_DENIED);
         }
+        // Responses of versions 0 and 1 have errors only in their partitions.
         let rows = check.mirrored_items(&OFFSETS, GROUP_DENIED);
         let mut row = MessageRow::new(&check.api.response, check.version);
         row.set(&check.api.response, "Topics", Value::Rows(Some(rows)));
@@ -75,78 +80,81 @@ pub(super) fn offset_fetch(check: &mut RequestCheck<'_, '_>) -> Finding {
     check.items(&OFFSETS)
 }
 
+/// Checks `DescribeShareGroupOffsets`.
 pub(super) fn share_offsets(check: &mut RequestCheck<'_, '_>) -> Finding {
     groups(check, &SHARE_OFFSETS)
 }
 
-/// Checks groups, each with an array of topics, in which null stands for all.
+/// Checks an array of groups, each with an array of topics, in which null stands for all. Removes
+/// denied groups and topics from the request.
 fn groups(check: &mut RequestCheck<'_, '_>, topics: &'static ItemCheck) -> Finding {
     let (request, response) = (&check.api.request, &check.api.response);
-    let (Some(group_in), Some(group_out)) = (
+    let (Some(request_group), Some(response_group)) = (
         element_definition(request, "Groups"),
         element_definition(response, "Groups"),
     ) else {
         return Finding::Checked;
     };
-    if let Some(ids) = unknown_ids(check, group_in, topics) {
+    if let Some(ids) = unknown_ids(check, request_group, topics) {
         return Finding::LookUp(ids);
     }
     let Some(Value::Rows(Some(rows))) = check.row.get_mut(request, "Groups").map(take) else {
         return Finding::Checked;
     };
     let count = rows.len();
-    let mut kept = Vec::with_capacity(count);
+    let mut allowed = Vec::with_capacity(count);
     for mut group in rows {
-        let id = group.get(group_in, "GroupId").clone().into_owned();
+        let id = group.get(request_group, "GroupId").clone().into_owned();
         let name = id.as_text().unwrap_or_default();
         if check.allows(AclOperation::Describe, ResourceType::Group, name) {
-            group_topics(check, topics, (group_in, group_out), &mut group);
-            kept.push(group);
+            group_topics(check, topics, (request_group, response_group), &mut group);
+            allowed.push(group);
             continue;
         }
-        let mut denied = MessageRow::new(group_out, check.version);
-        denied.set(group_out, "GroupId", id);
-        denied.set(group_out, "ErrorCode", Value::Int(GROUP_DENIED.into()));
+        let mut denied = MessageRow::new(response_group, check.version);
+        denied.set(response_group, "GroupId", id);
+        denied.set(response_group, "ErrorCode", Value::Int(GROUP_DENIED.into()));
         if check.api.key == DESCRIBE_SHARE_GROUP_OFFSETS {
             let text = crate::table::message(GROUP_DENIED);
-            denied.set(group_out, "ErrorMessage", crate::mirror::text(text));
+            denied.set(response_group, "ErrorMessage", crate::mirror::text(text));
         }
         check.pending.add.push(denied);
         check.pending.into = "Groups";
         check.is_edited = true;
     }
-    check.is_empty = kept.is_empty() && count > 0;
+    check.is_empty = allowed.is_empty() && count > 0;
     check.row.set(request, "Groups", Value::Absent);
     if let Some(at) = request.position("Groups") {
-        check.row.values[at] = Value::Rows(Some(kept));
+        check.row.values[at] = Value::Rows(Some(allowed));
     }
     Finding::Checked
 }
 
+/// Takes the value and replaces it by a null array.
 fn take<'a>(value: &mut Value<'a>) -> Value<'a> {
     std::mem::replace(value, Value::Rows(None))
 }
 
-/// Removes topics of one group.
+/// Removes the denied topics of one group from the request, and adds their errors to the response.
 fn group_topics(
     check: &mut RequestCheck<'_, '_>,
     topics: &'static ItemCheck,
-    (group_in, group_out): (&'static StructDefinition, &'static StructDefinition),
+    (request_group, response_group): (&'static StructDefinition, &'static StructDefinition),
     group: &mut MessageRow<'_>,
 ) {
-    let (Some(topic_in), Some(topic_out)) = (
-        element_definition(group_in, topics.array),
-        element_definition(group_out, topics.into),
+    let (Some(request_topic), Some(response_topic)) = (
+        element_definition(request_group, topics.array),
+        element_definition(response_group, topics.into),
     ) else {
         return;
     };
-    let id = group.get(group_in, "GroupId").clone().into_owned();
+    let id = group.get(request_group, "GroupId").clone().into_owned();
     let version = check.version;
-    match group.get_mut(group_in, topics.array) {
+    match group.get_mut(request_group, topics.array) {
         Some(Value::Rows(Some(rows))) => {
             let mut denied = Vec::new();
             rows.retain(|topic| {
-                let element = Element::Row(topic, topic_in);
+                let element = Element::Row(topic, request_topic);
                 let error = match check.name_of(element, topics) {
                     Some(name) if check.allows(topics.operation, topics.kind, &name) => {
                         return true;
@@ -154,7 +162,13 @@ fn group_topics(
                     Some(_) => TOPIC_DENIED,
                     None => UNKNOWN_TOPIC_ID,
                 };
-                denied.push(mirrored(&topics.mirror, element, topic_out, version, error));
+                denied.push(mirrored(
+                    &topics.mirror,
+                    element,
+                    response_topic,
+                    version,
+                    error,
+                ));
                 false
             });
             if !denied.is_empty() {
@@ -166,6 +180,8 @@ fn group_topics(
     }
 }
 
+/// Returns the topic ids of all groups whose names are neither known nor requested yet; `None` if
+/// there are none.
 fn unknown_ids(
     check: &RequestCheck<'_, '_>,
     group: &'static StructDefinition,
@@ -212,11 +228,12 @@ const COORDINATOR_OF_TRANSACTION: ItemCheck = ItemCheck {
     ..COORDINATOR_OF_GROUP
 };
 
+/// Checks `FindCoordinator`, whose requests have several keys since version 4.
 pub(super) fn find_coordinator(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
     let items = match check.field("KeyType").as_int() {
         0 => &COORDINATOR_OF_GROUP,
         1 => &COORDINATOR_OF_TRANSACTION,
-        // Brokers reject share coordinators before version 6.
+        // Share coordinators, which brokers reject before version 6.
         _ if check.version < 6 => return Some(Finding::Checked),
         _ if check.allows_cluster(AclOperation::ClusterAction) => return Some(Finding::Checked),
         _ => {
@@ -238,10 +255,10 @@ pub(super) fn find_coordinator(check: &mut RequestCheck<'_, '_>) -> Option<Findi
 /// Checks the topics to which a member of a consumer or share group subscribes.
 pub(super) fn heartbeat(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
     let names = texts(check.field("SubscribedTopicNames"));
-    topics_of(check, AclOperation::Describe, &names)
+    denied_topics(check, AclOperation::Describe, &names)
 }
 
-/// Checks the topics of a Kafka Streams application.
+/// Checks the topics in the topology of a Kafka Streams application.
 pub(super) fn streams_heartbeat(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
     let request = &check.api.request;
     let at = request.position("Topology")?;
@@ -271,13 +288,13 @@ pub(super) fn streams_heartbeat(check: &mut RequestCheck<'_, '_>) -> Option<Find
         return Some(Finding::Denied(TOPIC_DENIED));
     }
     sources.extend(internal.iter().cloned());
-    if let Some(denied) = topics_of(check, describe, &sources) {
+    if let Some(denied) = denied_topics(check, describe, &sources) {
         return Some(denied);
     }
-    // Brokers create internal topics in the name of the client.
+    // Brokers create internal topics on behalf of the client.
     match check.session.allows_cluster(AclOperation::Create) {
         true => None,
-        false => topics_of(check, AclOperation::Create, &internal),
+        false => denied_topics(check, AclOperation::Create, &internal),
     }
 }
 
@@ -292,7 +309,8 @@ fn name_text(value: &Value<'_>) -> String {
     value.as_text().unwrap_or_default().to_owned()
 }
 
-fn topics_of(
+/// Returns an error if the operation is denied on one of the topics.
+fn denied_topics(
     check: &mut RequestCheck<'_, '_>,
     operation: AclOperation,
     names: &[String],

@@ -25,9 +25,9 @@ pub enum LoginError {
         mechanism: &'static str,
         reason: String,
     },
-    #[error("the listener has no login: use a security.protocol without SASL, or another port")]
+    #[error("the listener has no SASL: use a security.protocol without SASL, or another port")]
     NotExpected,
-    #[error("the broker has no SaslAuthenticate requests, which Kafka has since 1.0")]
+    #[error("the broker does not support SaslAuthenticate requests, which Kafka 1.0 introduced")]
     BrokerTooOld,
     #[error("{request}: Kafka error code {code}{}", detail(.message))]
     Code {
@@ -56,8 +56,9 @@ pub enum LoginError {
 }
 
 impl LoginError {
-    /// Returns `true` if another attempt with the same settings is expected to fail as well.
-    /// Without a token another attempt may succeed, because a file or endpoint provides it.
+    /// Returns `true` if another attempt with the same configuration is expected to fail as well.
+    /// After [`Self::Token`] another attempt may succeed, because the token comes from a file or an
+    /// endpoint.
     pub fn is_final(&self) -> bool {
         match self {
             Self::UnsupportedMechanism { .. }
@@ -73,7 +74,7 @@ impl LoginError {
     }
 }
 
-/// Violation of SCRAM by the server: it does not know the password, or requires too much work.
+/// Error of a SCRAM exchange that the server caused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe variants and fields
 pub enum ScramError {
@@ -89,7 +90,7 @@ pub enum ScramError {
     Signature,
 }
 
-/// Returns text of a peer, shortened and without control characters.
+/// Returns a text that the broker sent, shortened and with control characters replaced by spaces.
 pub(super) fn peer_text(text: &str) -> String {
     let visible = text
         .chars()
@@ -97,6 +98,7 @@ pub(super) fn peer_text(text: &str) -> String {
     visible.take(PEER_TEXT_CHARS_MAX).collect()
 }
 
+/// Returns the names of mechanisms for an error message.
 fn list(names: &[String]) -> String {
     match names.is_empty() {
         true => "none".to_owned(),
@@ -104,6 +106,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
+/// Returns the broker's message in parentheses; empty if there is none.
 fn detail(message: &str) -> String {
     match message.is_empty() {
         true => String::new(),

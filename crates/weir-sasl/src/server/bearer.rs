@@ -6,14 +6,14 @@ use weir_security::Secret;
 use super::{Check, ExchangeStep, FailureReason};
 use crate::users::NAME_BYTES_MAX;
 
-/// Longest message, in bytes.
+/// Maximum length of the client's message.
 const MESSAGE_BYTES_MAX: usize = 128 * 1_024;
-/// Separates the attributes.
+/// Separator of the attributes.
 const SEPARATOR: char = '\x01';
 /// Message that rejects a token (RFC 7628, section 3.2.2).
 pub(super) const REJECTION: &[u8] = br#"{"status":"invalid_token"}"#;
 
-/// Reads the client's message.
+/// Handles the client's message. The caller must check the token of the result.
 pub(super) fn respond(message: &[u8]) -> ExchangeStep {
     match parse(message) {
         Some((user, token)) => ExchangeStep::Check(Check::Token {
@@ -24,18 +24,18 @@ pub(super) fn respond(message: &[u8]) -> ExchangeStep {
     }
 }
 
-/// Returns the requested user, if any, and the token. Other attributes (SASL extensions) are
-/// ignored.
+/// Returns the user that the client requests, if any, and the token. Ignores other attributes (SASL
+/// extensions). Returns `None` for an invalid message.
 fn parse(message: &[u8]) -> Option<(Option<String>, &str)> {
     if message.len() > MESSAGE_BYTES_MAX {
         return None;
     }
     let text = std::str::from_utf8(message).ok()?;
-    // `n`: no channel binding.
-    let (authorized, rest) = text.strip_prefix("n,")?.split_once(',')?;
-    let user = match authorized {
+    // `n`: the client does not support channel binding.
+    let (authorization_id, rest) = text.strip_prefix("n,")?.split_once(',')?;
+    let user = match authorization_id {
         "" => None,
-        _ => Some(decode_name(authorized.strip_prefix("a=")?)?),
+        _ => Some(decode_name(authorization_id.strip_prefix("a=")?)?),
     };
     let attributes = rest.strip_prefix(SEPARATOR)?;
     let attributes = attributes.strip_suffix("\x01\x01")?;

@@ -1,5 +1,5 @@
-//! Passwords that were right a short time ago, so that clients that reconnect cost no derivation
-//! of keys. Only a keyed hash of each is stored.
+//! Cache of recently verified passwords, so that clients that reconnect need no key derivation.
+//! Only a keyed hash of each password is stored.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,20 +9,21 @@ use weir_security::Secret;
 
 use crate::users::Users;
 
-/// Users in the cache; all are forgotten when it is full.
+/// Maximum number of users in the cache; if it is full, it is cleared.
 const ENTRIES_MAX: usize = 10_000;
-/// Time for which a password is remembered, in milliseconds.
+/// Time after which a password must be verified again.
 const LIFETIME_MS: u64 = 600_000;
 
-/// Cache of right passwords.
+/// Cache of verified passwords.
 pub struct PasswordCache {
     key: hmac::Key,
     by_user: HashMap<Box<str>, CachedPassword>,
 }
 
 struct CachedPassword {
+    /// Keyed hash.
     tag: hmac::Tag,
-    until_ms: u64,
+    expiry_ms: u64,
 }
 
 impl fmt::Debug for PasswordCache {
@@ -32,7 +33,7 @@ impl fmt::Debug for PasswordCache {
 }
 
 impl PasswordCache {
-    /// Creates an empty cache with a random key.
+    /// Creates an empty cache. `key` is the secret key of its hashes and must be random.
     pub fn new(key: &[u8]) -> Self {
         Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, key),
@@ -40,37 +41,38 @@ impl PasswordCache {
         }
     }
 
-    /// Remembers that the user has this password. Does nothing for a user that does not exist.
+    /// Stores that the user's password was verified. Does nothing for a user that does not exist.
     pub fn insert(&mut self, users: &Users, name: &str, password: &Secret, now_ms: u64) {
-        let Some(text) = text(users, name, password) else {
+        let Some(input) = hash_input(users, name, password) else {
             return;
         };
         if self.by_user.len() >= ENTRIES_MAX {
             self.by_user.clear();
         }
         let cached = CachedPassword {
-            tag: hmac::sign(&self.key, &text),
-            until_ms: now_ms.saturating_add(LIFETIME_MS),
+            tag: hmac::sign(&self.key, &input),
+            expiry_ms: now_ms.saturating_add(LIFETIME_MS),
         };
         self.by_user.insert(name.into(), cached);
     }
 
-    /// Returns `true` if the user has this password and it was right not long ago. After a change
-    /// of the user's entry it returns `false`.
+    /// Returns `true` if this password of the user was verified less than 10 minutes ago, and the
+    /// user's password has not changed since.
     pub fn contains(&self, users: &Users, name: &str, password: &Secret, now_ms: u64) -> bool {
         let cached = self.by_user.get(name);
-        let cached = cached.filter(|cached| now_ms < cached.until_ms);
-        match (cached, text(users, name, password)) {
-            (Some(cached), Some(text)) => {
-                hmac::verify(&self.key, &text, cached.tag.as_ref()).is_ok()
+        let cached = cached.filter(|cached| now_ms < cached.expiry_ms);
+        match (cached, hash_input(users, name, password)) {
+            (Some(cached), Some(input)) => {
+                hmac::verify(&self.key, &input, cached.tag.as_ref()).is_ok()
             }
             _ => false,
         }
     }
 }
 
-/// Returns the bytes that are hashed: the stored key, the password and the name.
-fn text(users: &Users, name: &str, password: &Secret) -> Option<Vec<u8>> {
+/// Returns the bytes to hash: the user's stored key, the password and the name. Returns `None` for
+/// a user that does not exist.
+fn hash_input(users: &Users, name: &str, password: &Secret) -> Option<Vec<u8>> {
     let stored = users.password_key(name)?;
     let password = password.reveal().as_bytes();
     let length = (password.len() as u64).to_be_bytes();
@@ -84,7 +86,7 @@ mod tests {
     use weir_security::ScramHash;
 
     #[test]
-    fn right_password_is_remembered_until_it_changes() {
+    fn verified_password_is_cached_until_it_changes() {
         let [old, new] = ["old", "new"].map(Secret::new);
         let users = [&old, &new].map(|password| {
             let hash = ScramHash::Sha512;

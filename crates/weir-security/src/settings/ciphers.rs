@@ -2,26 +2,26 @@
 
 use super::security::TlsVersion;
 
-/// A cipher suite that a TLS library of Weir has.
+/// Cipher suite of one of the TLS libraries that Weir uses, rustls and OpenSSL.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CipherSuite {
-    /// IANA's name.
+    /// IANA name.
     pub name: &'static str,
-    /// OpenSSL's name.
+    /// OpenSSL name.
     pub openssl: &'static str,
     /// Protocol version of the suite.
     pub version: TlsVersion,
-    /// rustls has the suite; OpenSSL has all.
+    /// `true` if rustls supports the suite; OpenSSL supports all.
     pub in_rustls: bool,
 }
 
-/// Returns the suite with a name of IANA or OpenSSL.
+/// Returns the suite with this IANA or OpenSSL name.
 pub fn find(name: &str) -> Option<&'static CipherSuite> {
     let same = |suite: &&CipherSuite| suite.name == name || suite.openssl == name;
     SUITES.iter().find(same)
 }
 
-/// Returns IANA's names of all suites, for error messages.
+/// Returns the IANA names of all suites, for error messages.
 pub(super) fn names() -> String {
     let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
     names.join(", ")
@@ -48,7 +48,7 @@ const fn v1_2(name: &'static str, openssl: &'static str, in_rustls: bool) -> Cip
     }
 }
 
-#[rustfmt::skip] // a table
+#[rustfmt::skip] // one suite per line
 const SUITES: &[CipherSuite] = &[
     v1_3("TLS_AES_256_GCM_SHA384"),
     v1_3("TLS_AES_128_GCM_SHA256"),

@@ -1,4 +1,4 @@
-//! Login: mechanism and credentials, from single properties or from a JAAS line.
+//! Login: mechanism and credentials, from individual properties or from a JAAS line.
 
 use super::error::SettingsError;
 use super::jaas::JaasLine;
@@ -8,7 +8,8 @@ use crate::secret::Secret;
 use crate::stores::{self, Roots, StoreFormat, StorePasswords};
 use crate::tokens::{AwsCredentialSource, AwsOptions, TokenEndpoint, TokenSource};
 
-/// Reads the properties of a login. `servers` name the region of a cluster of Amazon MSK.
+/// Reads the properties of a login. `servers` are the bootstrap servers; the host names of Amazon
+/// MSK contain the region.
 pub(super) fn read(values: &Values<'_>, servers: &str) -> Result<SaslSettings, SettingsError> {
     let mechanism = values.only(&["sasl.mechanism", "sasl.mechanisms"])?;
     // Kafka's default.
@@ -27,20 +28,20 @@ pub(super) fn read(values: &Values<'_>, servers: &str) -> Result<SaslSettings, S
         line.check_mechanism(&mechanism)
             .map_err(SettingsError::Jaas)?;
     }
-    callback_handlers(values)?;
+    check_callback_handlers(values)?;
     let line = line.as_ref();
     match mechanism.as_str() {
-        "PLAIN" => Ok(SaslSettings::Plain(password(values, line)?)),
+        "PLAIN" => Ok(SaslSettings::Plain(login(values, line)?)),
         "SCRAM-SHA-256" => scram(ScramHash::Sha256, values, line),
         "SCRAM-SHA-512" => scram(ScramHash::Sha512, values, line),
-        "OAUTHBEARER" => Ok(SaslSettings::OAuthBearer(token(values, line)?)),
-        "AWS_MSK_IAM" => Ok(SaslSettings::AwsMskIam(aws(values, line, servers)?)),
+        "OAUTHBEARER" => Ok(SaslSettings::OAuthBearer(token_source(values, line)?)),
+        "AWS_MSK_IAM" => Ok(SaslSettings::AwsMskIam(msk_iam(values, line, servers)?)),
         _ => Ok(SaslSettings::Kerberos(kerberos(values, line)?)),
     }
 }
 
-/// Accepts the classes of Kafka and Amazon that do what Weir does itself.
-fn callback_handlers(values: &Values<'_>) -> Result<(), SettingsError> {
+/// Rejects callback handlers, except those of Kafka and Amazon whose function Weir has itself.
+fn check_callback_handlers(values: &Values<'_>) -> Result<(), SettingsError> {
     for name in [
         "sasl.login.callback.handler.class",
         "sasl.client.callback.handler.class",
@@ -70,10 +71,10 @@ fn scram(
     values: &Values<'_>,
     line: Option<&JaasLine>,
 ) -> Result<SaslSettings, SettingsError> {
-    Ok(SaslSettings::Scram(hash, password(values, line)?))
+    Ok(SaslSettings::Scram(hash, login(values, line)?))
 }
 
-fn password(values: &Values<'_>, line: Option<&JaasLine>) -> Result<Login, SettingsError> {
+fn login(values: &Values<'_>, line: Option<&JaasLine>) -> Result<Login, SettingsError> {
     let (username, password) = match line {
         Some(line) => {
             if let Some((other, _)) = values.first(&["sasl.username", "sasl.password"]) {
@@ -106,7 +107,7 @@ fn password(values: &Values<'_>, line: Option<&JaasLine>) -> Result<Login, Setti
         username: username.ok_or_else(|| missing("sasl.username"))?,
         password: password.ok_or_else(|| missing("sasl.password"))?,
     };
-    // Both mechanisms separate their parts with this character.
+    // PLAIN uses this character as the separator, and SCRAM does not allow it.
     if login.username.contains('\0') || login.password.reveal().contains('\0') {
         return Err(SettingsError::Unsupported {
             property: "a NUL character in user name or password".to_owned(),
@@ -116,7 +117,10 @@ fn password(values: &Values<'_>, line: Option<&JaasLine>) -> Result<Login, Setti
     Ok(login)
 }
 
-fn token(values: &Values<'_>, line: Option<&JaasLine>) -> Result<TokenSource, SettingsError> {
+fn token_source(
+    values: &Values<'_>,
+    line: Option<&JaasLine>,
+) -> Result<TokenSource, SettingsError> {
     if let Some(line) = line {
         if line.with_prefix("unsecuredLogin").next().is_some() {
             return Err(SettingsError::Unsupported {
@@ -129,7 +133,7 @@ fn token(values: &Values<'_>, line: Option<&JaasLine>) -> Result<TokenSource, Se
         line.check_options(&known, &[])
             .map_err(SettingsError::Jaas)?;
     }
-    method(values)?;
+    check_token_method(values)?;
     let extensions = extensions(values, line)?;
     let source = values.only(&[
         "sasl.oauthbearer.token",
@@ -161,7 +165,7 @@ fn token(values: &Values<'_>, line: Option<&JaasLine>) -> Result<TokenSource, Se
     Ok(TokenSource::endpoint(endpoint, extensions))
 }
 
-fn method(values: &Values<'_>) -> Result<(), SettingsError> {
+fn check_token_method(values: &Values<'_>) -> Result<(), SettingsError> {
     for (name, possible) in [
         ("sasl.oauthbearer.method", ["default", "oidc"]),
         (
@@ -214,8 +218,8 @@ fn endpoint(
     })
 }
 
-/// Returns the authorities of the token endpoint: `ssl.truststore.*` options of the JAAS line, or
-/// librdkafka's `https.ca.*`, or those of the machine.
+/// Returns the certificate authorities of the token endpoint: librdkafka's `https.ca.*`, otherwise
+/// the `ssl.truststore.*` options of the JAAS line, otherwise those of the system.
 fn endpoint_roots(values: &Values<'_>, line: Option<&JaasLine>) -> Result<Roots, SettingsError> {
     let option = |name: &str| line.and_then(|line| line.option(name)).map(Secret::reveal);
     let passwords = StorePasswords {
@@ -250,7 +254,7 @@ fn endpoint_roots(values: &Values<'_>, line: Option<&JaasLine>) -> Result<Roots,
     Ok(Roots::Certificates(certificates))
 }
 
-/// Returns SASL extensions: options `extension_NAME` or librdkafka's `NAME=VALUE,...`.
+/// Returns SASL extensions: librdkafka's `NAME=VALUE,...` and the JAAS options `extension_NAME`.
 fn extensions(
     values: &Values<'_>,
     line: Option<&JaasLine>,
@@ -283,7 +287,7 @@ fn extensions(
     Ok(extensions)
 }
 
-fn aws(
+fn msk_iam(
     values: &Values<'_>,
     line: Option<&JaasLine>,
     servers: &str,
@@ -379,7 +383,8 @@ fn kerberos(
     Ok(settings)
 }
 
-/// librdkafka puts keytab and principal into the command line of kinit, which a shell reads.
+/// Rejects values with characters that a shell interprets, because librdkafka puts them into the
+/// shell command `kinit`. Also checks that a key tab is readable and has a principal.
 fn check_kerberos(settings: &KerberosSettings) -> Result<(), SettingsError> {
     let principal = settings.principal.as_deref();
     if settings.keytab.is_some() && principal.is_none() {

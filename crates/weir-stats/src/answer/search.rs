@@ -1,10 +1,10 @@
-//! The answer of a search for the maximum sustained load.
+//! The sentence with the result of a search for the maximum sustained load.
 
 use super::words::count;
 use crate::run::{Cell, FindMax, FindMaxOutcome, Run};
 
-/// Returns the load found, with the load that was too much: `The gateway sustains 12,000 clients at
-/// 100 records/s; 12,600 clients are too many.`
+/// Returns the load found and the lowest one that was not sustained: `The gateway sustains 12,000
+/// clients at 100 records/s, but not 12,600 clients.`
 pub(super) fn answer(search: &FindMax, run: &Run) -> String {
     let subject = match search.architecture.as_str() {
         "gateway" => "The gateway sustains",
@@ -40,19 +40,23 @@ pub(super) fn answer(search: &FindMax, run: &Run) -> String {
 
 /// Returns the load with the quantity that did not vary: `12,000 clients at 100 records/s`.
 fn load(search: &FindMax, run: &Run, value: f64) -> String {
-    let own = quantity(search, value);
+    let varied = quantity(search, value);
     let Some(cell) = cell_at(search, run, value) else {
-        return own;
+        return varied;
     };
     match search.variable.as_str() {
-        CLIENTS => format!("{own} at {} records/s", count(cell.offered_records_per_s)),
+        CLIENTS => format!(
+            "{varied} at {} records/s",
+            count(cell.offered_records_per_s)
+        ),
         _ => match cell.clients {
-            1 => format!("{own} with 1 client"),
-            more => format!("{own} with {} clients", count(more as f64)),
+            1 => format!("{varied} with 1 client"),
+            more => format!("{varied} with {} clients", count(more as f64)),
         },
     }
 }
 
+/// Returns a value of the quantity that the search varied, with its unit: `12,000 clients`.
 pub(super) fn quantity(search: &FindMax, value: f64) -> String {
     let unit = match search.variable.as_str() {
         CLIENTS => "clients",
@@ -61,7 +65,7 @@ pub(super) fn quantity(search: &FindMax, value: f64) -> String {
     format!("{} {unit}", count(value))
 }
 
-/// Returns the last cell with this load.
+/// Returns the cell in which this load was last measured.
 fn cell_at<'a>(search: &FindMax, run: &'a Run, value: f64) -> Option<&'a Cell> {
     let mut steps = search.steps.iter().rev();
     let step = steps.find(|step| step.value == value)?;
@@ -103,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_is_the_load_found() {
+    fn answer_names_load_found() {
         let found = || FindMaxOutcome::Found {
             value: 12_000.0,
             first_not_sustained: 12_600.0,

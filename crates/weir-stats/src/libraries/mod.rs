@@ -1,8 +1,8 @@
 //! Comparison of client libraries: statistics of every cell, ratios of the first library to each
 //! other one, and verdicts.
 //!
-//! Everything is computed from the samples. Invalid samples are excluded. Noisy samples are
-//! included; every ratio is also computed without them.
+//! Everything is computed from the samples. Invalid samples are excluded. Noisy samples, during
+//! which other processes used the CPU, are included; every ratio is also computed without them.
 
 mod coverage;
 mod distribution;
@@ -32,7 +32,7 @@ pub fn cells(libraries: &Libraries) -> Vec<CellView<'_>> {
     libraries.cells.iter().map(view).collect()
 }
 
-/// Returns the driver that ratios refer to: the first one with a valid sample.
+/// Returns the driver with which the others are compared: the first one with a valid sample.
 pub fn reference(libraries: &Libraries) -> Option<&LibraryDriver> {
     let drivers = &libraries.drivers;
     let mut all = drivers.iter();
@@ -40,15 +40,14 @@ pub fn reference(libraries: &Libraries) -> Option<&LibraryDriver> {
     measured.or_else(|| drivers.first())
 }
 
-/// Returns the drivers that took no part in the comparison, without a single valid sample, except
-/// those that may be missing.
+/// Returns the drivers without a valid sample, except optional ones that never started.
 pub fn absent(libraries: &Libraries) -> impl Iterator<Item = &LibraryDriver> {
     let drivers = libraries.drivers.iter();
     drivers.filter(|driver| !driver.is_not_run() && !is_measured(libraries, driver))
 }
 
-/// Returns `true` unless a requested driver took no part, or drivers that may be missing left
-/// nothing to compare.
+/// Returns `true` if every driver has a valid sample, except optional ones that never started. If
+/// there are such, two drivers must have one, so that there is a comparison.
 pub fn is_complete(libraries: &Libraries) -> bool {
     let drivers = || libraries.drivers.iter();
     let measured = drivers().filter(|driver| is_measured(libraries, driver));
@@ -119,7 +118,7 @@ pub struct LibraryComparison {
     pub other: SampleStatistics,
     /// Ratios of the statistics.
     pub ratio: RatioPercent,
-    /// Median of the ratios of single repetitions.
+    /// Median of the ratios in single repetitions.
     pub pairs: Option<PairRatio>,
     /// Median of these ratios without repetitions in which either sample is noisy.
     pub quiet: Option<PairRatio>,
@@ -127,7 +126,7 @@ pub struct LibraryComparison {
 
 impl<'a> CellView<'a> {
     fn of(libraries: &'a Libraries, cell: &'a LibraryCell, reference: Option<&'a str>) -> Self {
-        let here: Vec<&LibrarySample> = libraries
+        let cell_samples: Vec<&LibrarySample> = libraries
             .samples
             .iter()
             .filter(|sample| sample.cell == cell.name)
@@ -136,14 +135,14 @@ impl<'a> CellView<'a> {
         Self {
             cell,
             drivers: drivers
-                .map(|driver| DriverView::of(driver, &here))
+                .map(|driver| DriverView::of(driver, &cell_samples))
                 .collect(),
             reference,
             profile: &libraries.profile,
         }
     }
 
-    /// Returns the first quantity in tables of this cell.
+    /// Returns the quantity that tables of this cell show first.
     pub fn headline(&self) -> &'static Quantity {
         headline(self.profile, self.cell)
     }
@@ -164,8 +163,8 @@ impl<'a> CellView<'a> {
         others.filter(|view| Some(view.driver.name.as_str()) != self.reference)
     }
 
-    /// Returns the percentile bootstrap interval of the median ratio of pairs. It is too narrow
-    /// with few pairs.
+    /// Returns the percentile bootstrap interval of the median ratio of pairs, which are values of
+    /// both drivers from the same repetition. It is too narrow with few pairs.
     pub fn bootstrap(&self, quantity: &Quantity, other: &str) -> Option<(f64, f64)> {
         let (first, other) = (self.first()?, self.driver(other)?);
         pairs::bootstrap(&pairs_of(first, other, quantity, true))
@@ -174,12 +173,12 @@ impl<'a> CellView<'a> {
     /// Compares the reference driver with another; `None` unless both have a value.
     pub fn compare(&self, quantity: &Quantity, other: &str) -> Option<LibraryComparison> {
         let (first, other) = (self.first()?, self.driver(other)?);
-        let figures = (first.statistics(quantity)?, other.statistics(quantity)?);
-        let ratio = RatioPercent::of(&figures.0, &figures.1);
+        let statistics = (first.statistics(quantity)?, other.statistics(quantity)?);
+        let ratio = RatioPercent::of(&statistics.0, &statistics.1);
         let pairs = |with_noisy| PairRatio::of(&pairs_of(first, other, quantity, with_noisy));
         Some(LibraryComparison {
-            first: figures.0,
-            other: figures.1,
+            first: statistics.0,
+            other: statistics.1,
             ratio,
             pairs: pairs(true),
             quiet: pairs(false),
@@ -188,8 +187,10 @@ impl<'a> CellView<'a> {
 }
 
 impl<'a> DriverView<'a> {
-    fn of(driver: &'a LibraryDriver, here: &[&'a LibrarySample]) -> Self {
-        let own = here.iter().filter(|sample| sample.driver == driver.name);
+    fn of(driver: &'a LibraryDriver, cell_samples: &[&'a LibrarySample]) -> Self {
+        let own = cell_samples
+            .iter()
+            .filter(|sample| sample.driver == driver.name);
         let (mut samples, invalid): (Vec<_>, Vec<_>) =
             own.partition::<Vec<&LibrarySample>, _>(|sample| sample.invalid.is_empty());
         samples.sort_by_key(|sample| sample.repetition);
@@ -220,12 +221,12 @@ fn pairs_of(
     quantity: &Quantity,
     with_noisy: bool,
 ) -> Vec<(f64, f64)> {
-    let counts = |sample: &&&LibrarySample| with_noisy || !sample.noisy;
+    let is_included = |sample: &&&LibrarySample| with_noisy || !sample.noisy;
     let pair = |sample: &&LibrarySample| {
-        let mut same = other.samples.iter().filter(counts);
+        let mut same = other.samples.iter().filter(is_included);
         let same = same.find(|it| it.repetition == sample.repetition)?;
         Some((quantity.of(sample)?, quantity.of(same)?))
     };
-    let samples = first.samples.iter().filter(counts);
+    let samples = first.samples.iter().filter(is_included);
     samples.filter_map(pair).collect()
 }

@@ -1,4 +1,7 @@
-//! All repetitions of one subject at one load point, and their common results.
+//! All repetitions of one measurement, and their common results.
+//!
+//! A cell is one repetition. Its subject is the architecture or variant under test; its load point
+//! is the number of clients and the rate.
 
 use super::{Cell, ComparisonSubject};
 use crate::interval;
@@ -32,7 +35,8 @@ impl<'a> Repetitions<'a> {
         self.cells.iter().copied().filter(|cell| cell.is_valid())
     }
 
-    /// Returns the value that represents all valid repetitions ([`interval::repetition_mean`]).
+    /// Returns the geometric mean of a value of the valid repetitions
+    /// ([`interval::repetition_mean`]).
     pub fn mean(&self, pick: impl Fn(&Cell) -> Option<f64>) -> Option<f64> {
         let values: Vec<f64> = self.valid().filter_map(pick).collect();
         interval::repetition_mean(&values)

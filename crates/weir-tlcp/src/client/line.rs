@@ -1,4 +1,4 @@
-//! Parses lines of a server.
+//! Parses the lines that a TLCP server sends.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::text::percent_decode;
 
 /// A parsed line. Texts that are escaped in the protocol are decoded, except `U` payloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // fields are the arguments of chapters 6 and 7, in their order
+#[allow(missing_docs)] // fields: arguments in the order of the TLCP specification
 pub enum Line<'a> {
     /// `U`; `item` counts from 1. [`ItemState`](super::ItemState) decodes `payload`.
     Update {
@@ -17,7 +17,7 @@ pub enum Line<'a> {
     },
     /// `WSOK`.
     WsOk,
-    /// `CONOK`; the control link is `None` for `*`.
+    /// `CONOK`; `control_link` is `None` for `*`.
     ConOk {
         session_id: &'a str,
         request_limit: u64,
@@ -42,7 +42,7 @@ pub enum Line<'a> {
     },
     /// `UNSUB`.
     Unsub { sub_id: u32 },
-    /// `CONF`: frequency in updates per second or `unlimited`.
+    /// `CONF`; `max_frequency` in updates per second, or `unlimited`.
     Conf {
         sub_id: u32,
         max_frequency: &'a str,
@@ -54,7 +54,7 @@ pub enum Line<'a> {
     Cs { sub_id: u32, item: u32 },
     /// `OV`.
     Overflow { sub_id: u32, item: u32, lost: u64 },
-    /// `REQOK`; without an id, the response to an HTTP `heartbeat`.
+    /// `REQOK`; has no id in the response to an HTTP `heartbeat`.
     ReqOk { request_id: Option<&'a str> },
     /// `REQERR`.
     ReqErr {
@@ -74,7 +74,7 @@ pub enum Line<'a> {
     End { code: i32, message: Cow<'a, str> },
     /// `PROG`.
     Prog { count: u64 },
-    /// `CONS`: kbps, `unlimited` or `unmanaged`.
+    /// `CONS`; `bandwidth` in kbps, `unlimited` or `unmanaged`.
     Cons { bandwidth: &'a str },
     /// `CLIENTIP`.
     ClientIp { ip: &'a str },
@@ -82,20 +82,20 @@ pub enum Line<'a> {
     ServName { name: Cow<'a, str> },
     /// `NOOP`.
     Noop,
-    /// `MSGDONE`; the sequence is `None` for `*`.
+    /// `MSGDONE`; `sequence` is `None` for `*`.
     MsgDone {
         sequence: Option<&'a str>,
         prog: u32,
         response: Cow<'a, str>,
     },
-    /// `MSGFAIL`; the sequence is `None` for `*`.
+    /// `MSGFAIL`; `sequence` is `None` for `*`.
     MsgFail {
         sequence: Option<&'a str>,
         prog: u32,
         code: i32,
         message: Cow<'a, str>,
     },
-    /// Another tag, which clients skip.
+    /// A line with an unknown tag, which clients ignore.
     Unknown,
 }
 
@@ -122,12 +122,12 @@ impl Line<'_> {
 pub fn parse_line(line: &[u8]) -> Result<Line<'_>, LineError> {
     match line {
         [b'U', b',', rest @ ..] => update(rest),
-        _ => other(std::str::from_utf8(line).map_err(|_| LineError::NotUtf8)?),
+        _ => other_line(std::str::from_utf8(line).map_err(|_| LineError::NotUtf8)?),
     }
 }
 
-/// Parses an update. Most lines are updates, so this omits the UTF-8 check and the search for the
-/// tag.
+/// Parses an update from the bytes after its tag. Most lines are updates, so this omits the UTF-8
+/// check and the search for the tag.
 fn update(rest: &[u8]) -> Result<Line<'_>, LineError> {
     const TAG: &str = "U";
     let (sub_id, rest) = leading_number(rest, TAG, "subscription")?;
@@ -160,7 +160,8 @@ fn leading_number<'a>(
     Err(LineError::Missing { tag, argument })
 }
 
-fn other(line: &str) -> Result<Line<'_>, LineError> {
+/// Parses a line other than an update.
+fn other_line(line: &str) -> Result<Line<'_>, LineError> {
     let (tag, rest) = match line.split_once(',') {
         Some((tag, rest)) => (tag, Some(rest)),
         None => (line, None),
@@ -219,7 +220,7 @@ fn other(line: &str) -> Result<Line<'_>, LineError> {
     })
 }
 
-/// Reads data notifications other than `U`.
+/// Parses data notifications other than `U`.
 fn notification(mut args: Args<'_>) -> Result<Line<'_>, LineError> {
     Ok(match args.tag {
         "SUBOK" => Line::SubOk {
@@ -278,7 +279,7 @@ fn notification(mut args: Args<'_>) -> Result<Line<'_>, LineError> {
     })
 }
 
-/// Tags that [`other`] handles.
+/// Tags that [`other_line`] handles.
 const TAGS: [&str; 25] = [
     "WSOK", "PROBE", "NOOP", "CONOK", "CONERR", "END", "ERROR", "REQOK", "REQERR", "LOOP", "SYNC",
     "PROG", "CONS", "CLIENTIP", "SERVNAME", "SUBOK", "SUBCMD", "UNSUB", "CONF", "EOS", "CS", "OV",
@@ -292,6 +293,7 @@ struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
+    /// Returns the next argument.
     fn next(&mut self, argument: &'static str) -> Result<&'a str, LineError> {
         let rest = self.last(argument)?;
         let (value, rest) = match rest.split_once(',') {
@@ -302,12 +304,13 @@ impl<'a> Args<'a> {
         Ok(value)
     }
 
+    /// Returns the rest of the line as one argument.
     fn last(&self, argument: &'static str) -> Result<&'a str, LineError> {
         let tag = self.tag;
         self.rest.ok_or(LineError::Missing { tag, argument })
     }
 
-    /// Returns the last argument without escapes.
+    /// Returns the rest of the line as one argument, percent-decoded.
     fn text(&self, argument: &'static str) -> Result<Cow<'a, str>, LineError> {
         self.last(argument).map(percent_decode)
     }
@@ -322,6 +325,7 @@ impl<'a> Args<'a> {
         LineError::Bad { tag, argument }
     }
 
+    /// Returns the sequence of a client message; `None` for `*`.
     fn sequence(&mut self) -> Result<Option<&'a str>, LineError> {
         Ok(Some(self.next("sequence")?).filter(|name| *name != "*"))
     }

@@ -4,17 +4,18 @@ use std::borrow::Cow;
 
 use super::document::{Document, JsonNodeType};
 
-/// Returns `base` after `patch`, without white space between its parts. Returns `None` if one of
-/// them is not JSON, a path does not exist, or an operation is not `add`, `remove` or `replace`.
+/// Applies the operations of `patch` (RFC 6902) to `base`. Returns the result without white space
+/// between tokens. Returns `None` if one of them is not JSON, a path does not exist, or an
+/// operation is not `add`, `remove` or `replace`.
 ///
-/// Members keep their order and added ones are last. Numbers and strings are copied as written.
+/// Members keep their order; added ones are last. Numbers and strings are copied as written.
 pub fn apply_json_patch(base: &str, patch: &str) -> Option<String> {
     let (base, patch) = (Document::parse(base)?, Document::parse(patch)?);
     (patch.nodes[0].kind == JsonNodeType::Array).then_some(())?;
     let mut root = Tree::of(&base, 0);
     for operation in patch.children(0) {
         let operation = Operation::read(&patch, operation)?;
-        // A whole document can be replaced, but not removed.
+        // The empty path denotes the whole document, which can be replaced but not removed.
         if operation.path.is_empty() {
             root = operation.value?;
             continue;
@@ -33,10 +34,11 @@ enum Tree<'a> {
     /// A value as written.
     Scalar(&'a str),
     Array(Vec<Self>),
-    /// Names as written, without quotes.
+    /// Members; names are as written, without quotes.
     Object(Vec<(Cow<'a, str>, Self)>),
 }
 
+/// Kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JsonEdit {
     Add,
@@ -46,11 +48,13 @@ enum JsonEdit {
 
 struct Operation<'a> {
     kind: JsonEdit,
+    /// JSON Pointer (RFC 6901).
     path: Cow<'a, str>,
     value: Option<Tree<'a>>,
 }
 
 impl<'a> Operation<'a> {
+    /// Returns the operation at a node of the patch, or `None` if it is invalid.
     fn read(patch: &Document<'a>, node: u32) -> Option<Self> {
         (patch.nodes[node as usize].kind == JsonNodeType::Object).then_some(())?;
         let member = |name| {
@@ -75,6 +79,7 @@ impl<'a> Operation<'a> {
 }
 
 impl<'a> Tree<'a> {
+    /// Copies the value at a node of a document.
     fn of(document: &Document<'a>, node: u32) -> Self {
         let children = document.children(node);
         match document.nodes[node as usize].kind {
@@ -91,10 +96,10 @@ impl<'a> Tree<'a> {
 
     /// Returns the value at a path below this one.
     fn at(&mut self, path: &str) -> Option<&mut Self> {
-        let mut here = self;
+        let mut value = self;
         for name in path.split('/').skip(1) {
             let name = path_segment(name);
-            here = match here {
+            value = match value {
                 Self::Scalar(_) => return None,
                 Self::Array(elements) => elements.get_mut(index(&name)?)?,
                 Self::Object(members) => members
@@ -103,9 +108,10 @@ impl<'a> Tree<'a> {
                     .map(|(_, value)| value)?,
             };
         }
-        Some(here)
+        Some(value)
     }
 
+    /// Changes the element or member `name` of this value.
     fn change(&mut self, kind: JsonEdit, name: &str, value: Option<Self>) -> Option<()> {
         match self {
             Self::Scalar(_) => return None,
@@ -126,7 +132,7 @@ impl<'a> Tree<'a> {
                 let found = members.iter().position(|(found, _)| is_name(found, name));
                 match (kind, found) {
                     (JsonEdit::Add | JsonEdit::Replace, Some(at)) => members[at].1 = value?,
-                    (JsonEdit::Add, None) => members.push((quoted(name).into(), value?)),
+                    (JsonEdit::Add, None) => members.push((escaped(name).into(), value?)),
                     (JsonEdit::Remove, Some(at)) => drop(members.remove(at)),
                     (JsonEdit::Remove | JsonEdit::Replace, None) => return None,
                 }
@@ -135,6 +141,7 @@ impl<'a> Tree<'a> {
         Some(())
     }
 
+    /// Appends the value as JSON.
     fn push(&self, out: &mut String) {
         match self {
             Self::Scalar(text) => out.push_str(text),
@@ -160,7 +167,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Decodes one segment of a path.
+/// Decodes the escapes of one segment of a path.
 fn path_segment(name: &str) -> Cow<'_, str> {
     match name.contains('~') {
         false => name.into(),
@@ -168,9 +175,10 @@ fn path_segment(name: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns the array index that a segment of a path denotes; leading zeros and signs are invalid.
 fn index(path_segment: &str) -> Option<usize> {
-    let plain = path_segment == "0" || !path_segment.starts_with(['0', '+']);
-    plain.then(|| path_segment.parse().ok())?
+    let is_canonical = path_segment == "0" || !path_segment.starts_with(['0', '+']);
+    is_canonical.then(|| path_segment.parse().ok())?
 }
 
 /// Returns `true` if a name as written equals `name`.
@@ -181,7 +189,7 @@ fn is_name(written: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the characters of a quoted string.
+/// Returns the content of a JSON string, without quotes and escapes.
 fn unquoted(text: &str) -> Option<Cow<'_, str>> {
     let inside = text.strip_prefix('"')?.strip_suffix('"')?;
     match inside.contains('\\') {
@@ -190,7 +198,7 @@ fn unquoted(text: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Returns a string without escapes, which must be valid.
+/// Decodes the escapes of a JSON string. Returns `None` if a `\u` escape is invalid.
 fn unescaped(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut units = Vec::new();
@@ -221,7 +229,8 @@ fn unescaped(text: &str) -> Option<String> {
     Some(out)
 }
 
-fn quoted(name: &str) -> String {
+/// Returns a text with the escapes of a JSON string, without quotes.
+fn escaped(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for character in name.chars() {
         match character {

@@ -1,7 +1,8 @@
-//! Parses WebSocket messages and HTTP requests into requests and errors, one per line, in order.
+//! Parses WebSocket messages and HTTP requests. Both consist of lines, each of which results in a
+//! request or an error.
 //!
-//! Raw spaces, raw non-ASCII characters, a trailing `&` and trailing empty lines are accepted; bare
-//! line feeds are not. The framing limits the size of a message.
+//! Unescaped spaces and non-ASCII characters, a trailing `&` and trailing empty lines are accepted;
+//! line feeds without carriage return are not. The transport limits the size of a message.
 
 use std::borrow::Cow;
 
@@ -15,10 +16,11 @@ use crate::codes::{ControlCode, SessionCode};
 use crate::error::{ErrorLine, RequestError, RequestFault, shortened};
 use crate::{PROTOCOL, Version};
 
-/// Receiver of parsed lines.
+/// Receiver of the results.
 type Sink<'s, 'a> = &'s mut dyn FnMut(Result<Request<'a>, RequestError>);
 
-/// Parses one WebSocket message. Calls `sink` once per line of a batch, in order.
+/// Parses one WebSocket message: the name of a request, then one line or a batch of lines. Calls
+/// `sink` once per line, in order.
 pub fn parse_ws_message<'a>(
     text: &'a str,
     sink: &mut dyn FnMut(Result<Request<'a>, RequestError>),
@@ -76,9 +78,11 @@ pub fn parse_http_request<'a>(
 struct Defaults<'a> {
     version: Option<Version>,
     session: Option<SessionRef<'a>>,
+    /// `true` if a request without a session is an error.
     session_needed: bool,
 }
 
+/// Parses the body of the request `name`.
 fn parse_named<'a>(name: &str, body: &'a str, defaults: &Defaults<'a>, sink: Sink<'_, 'a>) {
     let mut body = body;
     while let Some(shorter) = body.strip_suffix("\r\n") {
@@ -119,8 +123,8 @@ fn create_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<
     Ok(Request::CreateSession(create))
 }
 
-/// Reads a control request that a client combined with `create_session`. Its `LS_reqId`,
-/// `LS_session` and `LS_ack` are ignored, and any error refuses the whole request with code 64.
+/// Reads a control request that a client sent as a part of `create_session`. Ignores its
+/// `LS_reqId`, `LS_session` and `LS_ack`. Any error refuses the whole request with code 64.
 fn combo_control<'a>(params: &mut LineParams<'a>) -> Result<Control<'a>, RequestFault> {
     let failed = |fault: RequestFault| {
         let code = SessionCode::COMBO_CONTROL_FAILED;
@@ -139,7 +143,7 @@ fn combo_control<'a>(params: &mut LineParams<'a>) -> Result<Control<'a>, Request
 
 fn bind_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
     let fail = |fault| RequestError::new(ErrorLine::ConErr, fault);
-    // No batch is possible here, so a CR LF in the body is an error of the line.
+    // This request has a single line, so `check` rejects a CR LF in the body.
     let mut params = LineParams::parse(body);
     params.check().map_err(fail)?;
     let mut bind = BindSession::read(&params).map_err(fail)?;
@@ -153,7 +157,7 @@ fn bind_session<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a
 }
 
 fn heartbeat<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
-    // No batch is possible here, so a CR LF in the body is an error of the line.
+    // This request has a single line, so `check` rejects a CR LF in the body.
     let mut params = LineParams::parse(body);
     params
         .check()
@@ -165,7 +169,7 @@ fn heartbeat<'a>(body: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, 
 }
 
 fn control<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
-    identified(line, defaults, |params, session, id| {
+    with_request_id(line, defaults, |params, session, id| {
         Ok(Request::Control(Control {
             session,
             request_id: Some(id),
@@ -177,14 +181,14 @@ fn control<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, Re
 }
 
 fn message<'a>(line: &'a str, defaults: &Defaults<'a>) -> Result<Request<'a>, RequestError> {
-    identified(line, defaults, |params, session, id| {
+    with_request_id(line, defaults, |params, session, id| {
         let message = Message::read(params, id)?;
         Ok(Request::Message(Message { session, ..message }))
     })
 }
 
-/// Reads a line with a request id, which its errors must carry.
-fn identified<'a>(
+/// Reads a line with a request id, which is also a part of its error lines.
+fn with_request_id<'a>(
     line: &'a str,
     defaults: &Defaults<'a>,
     read: impl FnOnce(
@@ -200,7 +204,7 @@ fn identified<'a>(
     request.map_err(|fault| RequestError::new(ErrorLine::ReqErr(id.into()), fault))
 }
 
-/// Returns the request id, or an `ERROR` line if there is no usable one.
+/// Returns the request id, or an error with an `ERROR` line if there is no valid one.
 fn request_id<'a>(params: &mut LineParams<'a>) -> Result<Cow<'a, str>, RequestError> {
     let error = |fault| RequestError::new(ErrorLine::Error, fault);
     match params.filled("LS_reqId") {
@@ -214,6 +218,7 @@ fn request_id<'a>(params: &mut LineParams<'a>) -> Result<Cow<'a, str>, RequestEr
     }
 }
 
+/// Returns the session of a line, or an error if it has none but needs one.
 fn session<'a>(
     params: &LineParams<'a>,
     defaults: &Defaults<'a>,
@@ -227,6 +232,7 @@ fn session<'a>(
     Ok(session)
 }
 
+/// Returns the lines of a body, which CR LF separates.
 fn lines(body: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(body);
     std::iter::from_fn(move || {
@@ -240,7 +246,8 @@ fn lines(body: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the error of a whole request, with the error line that its name requires.
+/// Returns the error of a whole request: `CONERR` for requests that open a stream connection, else
+/// `ERROR`.
 fn request_error(name: &str, fault: RequestFault) -> RequestError {
     let line = match name {
         "create_session" | "bind_session" => ErrorLine::ConErr,
@@ -249,6 +256,7 @@ fn request_error(name: &str, fault: RequestFault) -> RequestError {
     RequestError::new(line, fault)
 }
 
+/// Returns the error for an unsupported `LS_protocol`.
 fn wrong_protocol(name: &str, protocol: &str) -> RequestError {
     let code = match name {
         "create_session" | "bind_session" => SessionCode::CLIENT_VERSION_UNSUPPORTED.code(),

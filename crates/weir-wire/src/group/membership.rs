@@ -22,19 +22,19 @@ const LEAVE_VERSION: i16 = 2;
 #[allow(missing_docs)] // other fields are named as in the protocol
 pub struct JoinResponse {
     pub error: i16,
-    /// Generation that starts.
+    /// Generation that starts with the rebalance.
     pub generation: i32,
     /// Member id of the caller, or the id to join with.
     pub member: String,
     /// Member id of the leader, which assigns the partitions.
     pub leader: String,
-    /// For the leader: member ids and subscriptions.
+    /// Member ids and encoded subscriptions; empty unless the caller is the leader.
     pub members: Vec<(String, Vec<u8>)>,
 }
 
 /// Returns a join request with the range assignor and a subscription to one topic. The coordinator
-/// removes members after the session timeout without a heartbeat, and a rebalance waits for the
-/// rebalance timeout; both in milliseconds.
+/// removes a member after the session timeout without a heartbeat, or if it does not join within
+/// the rebalance timeout.
 pub fn join(
     identity: MemberIdentity<'_>,
     session_timeout_ms: i32,

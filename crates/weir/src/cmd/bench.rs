@@ -133,7 +133,7 @@ fn run_plan(args: &RunArgs) -> Result<Exit, Failure> {
                 return Ok(exit);
             }
             if dry_run.is_remote() {
-                let text = "--engine: a sweep runs on this machine; its brokers can be others";
+                let text = "--engine: a sweep runs on this machine; only its brokers can be remote";
                 return Err(Failure::usage(text));
             }
             let time = PlanEstimate::of_sweep(&plan).time;
@@ -207,10 +207,10 @@ fn print_cells(list: &CellList) {
         add_row(&mut table, &[&cell.name, &repetitions, &time, reason]);
     }
     print_table(&table, "");
-    let run = list.cells.iter().filter(|(cell, _)| cell.skipped.is_none());
+    let included = list.cells.iter().filter(|(cell, _)| cell.skipped.is_none());
     println!(
         "{} of {} cells run, with {} drivers: about {:.0} minutes (estimated)",
-        run.count(),
+        included.count(),
         list.cells.len(),
         list.drivers,
         (list.time.as_secs_f64() / 60.0).ceil()
@@ -251,7 +251,7 @@ fn run_clients(mut args: ClientsArgs, plan: &Valid<Plan>) -> Result<Exit, Failur
     Ok(exit)
 }
 
-/// Prints or runs the objects of a run in Kubernetes, after its options have been checked here.
+/// Checks the options of a run, then prints its Kubernetes objects or runs it in the cluster.
 fn run_in_kubernetes(
     args: &RunArgs,
     clients: ClientsArgs,
@@ -324,7 +324,7 @@ fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Rebuilds the reports of the runs. Several runs are also shown side by side.
+/// Rebuilds the reports of the runs. Writes a side-by-side report of several runs.
 fn report(args: ReportArgs) -> Result<Exit, Failure> {
     for dir in &args.dirs {
         weir_report::write_all(dir)?;
@@ -347,5 +347,5 @@ fn report(args: ReportArgs) -> Result<Exit, Failure> {
 
 /// Stop flag of a command that cannot be interrupted.
 static NEVER: AtomicBool = AtomicBool::new(false);
-/// Estimated time from which options to shorten a run are shown.
+/// Estimated time above which the options that shorten a run are printed.
 const LONG_RUN: Duration = Duration::from_secs(3600);

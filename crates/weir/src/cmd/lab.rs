@@ -48,7 +48,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "MB", default_value_t = LabOptions::default().heap_mb)]
     heap_mb: u32,
     /// Encryption and login of clients
-    #[arg(long, value_name = "MODE", value_parser = mode())]
+    #[arg(long, value_name = "MODE", value_parser = security_parser())]
     #[arg(default_value_t = LabSecurity::Plaintext)]
     security: LabSecurity,
     /// Also start a schema registry (Apicurio Registry, Confluent-compatible API)
@@ -215,23 +215,23 @@ fn status(args: &StatusArgs) -> Result<Exit, Failure> {
 }
 
 /// Returns the parser of security modes, with their names for `--help`.
-fn mode() -> impl TypedValueParser<Value = LabSecurity> {
+fn security_parser() -> impl TypedValueParser<Value = LabSecurity> {
     PossibleValuesParser::new(LabSecurity::ALL.map(LabSecurity::name))
         .try_map(|name| name.parse::<LabSecurity>())
 }
 
-/// Prints what clients of a secured lab need.
+/// Prints the registry, and the client configuration if the brokers require encryption or login.
 fn print_security(lab: &Lab) -> Result<(), Failure> {
     let config = lab.client_config();
     if let Some(registry) = lab.registry() {
         println!("  registry   {}", registry.url());
-        // The brokers may have another kind of security, whose settings name the authority.
+        // The client configuration names only the CA of the brokers.
         if let Some(files) = registry.files().filter(|_| registry.uses_tls()) {
             let authority = files.authority().pem();
             println!("  registry CA {}", authority.display());
         }
         if registry.login().is_some() {
-            println!("  login      see user_password in {}", secrets(lab));
+            println!("  login      see user_password in {}", secrets_path(lab));
         }
     }
     if lab.security() == LabSecurity::Plaintext {
@@ -249,7 +249,7 @@ fn print_security(lab: &Lab) -> Result<(), Failure> {
     Ok(())
 }
 
-fn secrets(lab: &Lab) -> String {
+fn secrets_path(lab: &Lab) -> String {
     let files = lab.security_files();
     files.map_or_else(String::new, |files| {
         files.secrets_file().display().to_string()

@@ -1,4 +1,4 @@
-//! A protocol with a scripted clock, and requests.
+//! Test support: a protocol with a scripted clock, and sample requests.
 
 use weir_identity::ItemMode;
 use weir_identity::ari::{AdapterNotification, AriVersion, Parameter, TableInfo};
@@ -9,13 +9,13 @@ use crate::metrics::RequestOutcome;
 
 pub(super) const TIMEOUT_MS: u64 = 3_000;
 
-/// A protocol with a clock, and the adapter at its other end.
+/// A protocol with a clock, and what it has sent to the adapter and to its caller.
 pub(super) struct Pair {
     pub(super) protocol: AdapterProtocol<u32>,
     pub(super) metrics: Arc<AdapterMetrics>,
     pub(super) version: AriVersion,
     pub(super) now_ms: u64,
-    /// Lines of the gateway that are not taken yet.
+    /// Lines to the adapter that the test has not taken yet.
     pub(super) lines: Vec<String>,
     pub(super) outcomes: Vec<(u32, AdapterOutcome)>,
     pub(super) notices: Vec<(NotificationTicket, AdapterNotification)>,
@@ -48,7 +48,7 @@ impl Pair {
         }
     }
 
-    /// Returns a pair with an adapter of a version that is ready.
+    /// Returns a pair after the handshake with an adapter of this version.
     pub(super) fn ready(options: ProtocolOptions, version: AriVersion) -> Self {
         let mut pair = Self::new(options);
         pair.version = version;
@@ -64,18 +64,21 @@ impl Pair {
         assert!(self.metrics.is_connected());
     }
 
+    /// Receives a line from the adapter.
     pub(super) fn feed(&mut self, line: &str) {
         self.protocol
             .received(format!("{line}\r\n").as_bytes(), self.now_ms);
         self.collect();
     }
 
-    pub(super) fn pass(&mut self, ms: u64) {
+    /// Advances the clock.
+    pub(super) fn advance(&mut self, ms: u64) {
         self.now_ms += ms;
         self.protocol.tick(self.now_ms);
         self.collect();
     }
 
+    /// Moves the output and the actions of the protocol to this pair.
     pub(super) fn collect(&mut self) {
         let output = self.protocol.take_output();
         self.lines
@@ -87,13 +90,14 @@ impl Pair {
                 ProtocolAction::Ready => {}
                 ProtocolAction::Close => {
                     self.closes += 1;
-                    self.lose();
+                    self.disconnect();
                 }
             }
         }
     }
 
-    pub(super) fn lose(&mut self) {
+    /// Ends the connection.
+    pub(super) fn disconnect(&mut self) {
         self.protocol.lost(self.now_ms);
         self.collect();
     }
@@ -109,11 +113,12 @@ impl Pair {
         self.collect();
     }
 
+    /// Takes the lines to the adapter.
     pub(super) fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }
 
-    /// Returns ID and method of the lines that the adapter has got.
+    /// Takes the lines to the adapter. Returns the ID and the method of each.
     pub(super) fn requests(&mut self) -> Vec<(String, String)> {
         let part = |line: &String| {
             let mut parts = line.split('|').map(str::to_owned);
@@ -122,6 +127,7 @@ impl Pair {
         self.take().iter().map(part).collect()
     }
 
+    /// Takes the lines to the adapter. Returns the method of each.
     pub(super) fn methods(&mut self) -> Vec<String> {
         self.requests()
             .into_iter()
@@ -129,11 +135,13 @@ impl Pair {
             .collect()
     }
 
+    /// Takes the only outcome.
     pub(super) fn outcome(&mut self) -> (u32, AdapterOutcome) {
         assert_eq!(self.outcomes.len(), 1, "{:?}", self.outcomes);
         self.outcomes.remove(0)
     }
 
+    /// Returns the number of requests of a method that had an outcome.
     pub(super) fn count(&self, method: AdapterMethod, outcome: RequestOutcome) -> u64 {
         let found = self.metrics.methods().find(|one| one.method == method);
         found.unwrap().outcomes[outcome as usize]

@@ -1,4 +1,5 @@
-//! Model of the reader: values as trees, and paths and texts by the connector's rules.
+//! Simple model of the reader, for property tests: values are trees, and paths and texts follow the
+//! rules of the Lightstreamer Kafka Connector.
 
 use std::fmt::Write;
 
@@ -7,7 +8,7 @@ use super::encoder::{Data, symbol};
 use crate::expression::{Expression, PathStep};
 use crate::number::{append_double, append_float};
 
-/// Returns the value inside unions.
+/// Returns the value inside nested unions.
 fn inner(data: &Data) -> &Data {
     match data {
         Data::Union(_, value) => inner(value),
@@ -21,7 +22,7 @@ fn find<'a>(root: &'a Data, expression: &Expression) -> Result<&'a Data, String>
     for step in expression.steps() {
         at = match (step, at) {
             (PathStep::Member(name), Data::Record(fields)) => {
-                let field = fields.iter().find(|(own, _)| **own == **name);
+                let field = fields.iter().find(|(key, _)| **key == **name);
                 let (_, field) = field.ok_or_else(|| format!("field [{name}] not found"))?;
                 field
             }
@@ -66,7 +67,7 @@ fn find<'a>(root: &'a Data, expression: &Expression) -> Result<&'a Data, String>
     Ok(at)
 }
 
-/// Returns the text of a path, or why there is none.
+/// Returns the text of the value at a path, or an error. `complex` allows records, maps and arrays.
 pub(super) fn select(root: &Data, expression: &Expression, complex: bool) -> Result<Text, String> {
     match find(root, expression)? {
         Data::Null => Ok(None),
@@ -84,7 +85,7 @@ pub(super) fn select(root: &Data, expression: &Expression, complex: bool) -> Res
     }
 }
 
-/// Returns the members of the value at a path.
+/// Returns the names and texts of the members of the value at a path.
 pub(super) fn members(root: &Data, expression: &Expression) -> Result<Vec<(String, Text)>, String> {
     let member = |name: String, value: &Data| match inner(value) {
         Data::Null => (name, None),
@@ -105,7 +106,7 @@ pub(super) fn members(root: &Data, expression: &Expression) -> Result<Vec<(Strin
     })
 }
 
-/// Returns the text of Java's object.
+/// Returns the text of a value as the Java object prints itself.
 fn plain(data: &Data) -> String {
     let mut out = String::new();
     match inner(data) {
@@ -127,7 +128,7 @@ fn plain(data: &Data) -> String {
     out
 }
 
-/// Returns the text inside a record.
+/// Returns the text of a value as it is printed inside a record.
 fn quoted(data: &Data) -> String {
     let list = |parts: Vec<String>, (open, close)| format!("{open}{}{close}", parts.join(", "));
     match inner(data) {
@@ -151,11 +152,12 @@ fn quoted(data: &Data) -> String {
     }
 }
 
+/// Returns a text in quotes, with the escapes of Avro's Java library.
 fn escaped(text: &str) -> String {
     let mut out = "\"".to_owned();
-    for unit in text.chars() {
-        let short = match unit {
-            '"' | '\\' => unit,
+    for c in text.chars() {
+        let short_escape = match c {
+            '"' | '\\' => c,
             '\u{8}' => 'b',
             '\u{c}' => 'f',
             '\n' => 'n',
@@ -163,11 +165,11 @@ fn escaped(text: &str) -> String {
             '\t' => 't',
             _ => '\0',
         };
-        let code = u32::from(unit);
-        let _ = match short {
+        let code = u32::from(c);
+        let _ = match short_escape {
             '\0' if code < 0x20 || (0x7f..0xa0).contains(&code) => write!(out, "\\u{code:04X}"),
             '\0' if code >> 8 == 0x20 => write!(out, "\\u{code:04X}"),
-            '\0' => write!(out, "{unit}"),
+            '\0' => write!(out, "{c}"),
             short => write!(out, "\\{short}"),
         };
     }

@@ -73,7 +73,7 @@ impl Requester {
     }
 
     /// Calls the broker that responded last, then `known` ones and the bootstrap servers, until one
-    /// responds. If none does, the error is a refusal if there was one.
+    /// responds. If none does, returns a login or other permanent error if there was one.
     fn call_any<T>(
         &mut self,
         known: &[Address],
@@ -115,8 +115,8 @@ impl Requester {
         topics: Option<&[&str]>,
     ) -> Result<ClusterMetadata, ConnectError> {
         self.call_any(known, |connection, client_id| {
-            let is_new = connection.supports(ApiKey::Metadata, cluster::VERSION);
-            let version = match is_new {
+            let has_new = connection.supports(ApiKey::Metadata, cluster::VERSION);
+            let version = match has_new {
                 true => cluster::VERSION,
                 false => cluster::OLD_VERSION,
             };
@@ -139,8 +139,8 @@ impl Requester {
         })
     }
 
-    /// Sends a request to the coordinator of a group. An error code in `Err` is one of the group;
-    /// the coordinator is then looked up again with the next request.
+    /// Sends a request to the coordinator of a group. After an error, the coordinator is looked up
+    /// again with the next request.
     pub(super) fn group<R: Request, T>(
         &mut self,
         (known, group): (&[Address], &str),
@@ -156,7 +156,7 @@ impl Requester {
         Ok(result)
     }
 
-    /// Looks the coordinator up again with the next request.
+    /// Forgets the coordinator, so that the next request looks it up again.
     pub(super) fn forget_coordinator(&mut self) {
         self.coordinator = None;
     }
@@ -200,5 +200,5 @@ fn code_text(code: i16) -> String {
     }
 }
 
-/// More brokers than a cluster has.
+/// Maximum number of open connections; more than the brokers of a cluster.
 const CONNECTIONS_MAX: usize = 1000;

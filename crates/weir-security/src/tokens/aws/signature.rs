@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::super::encode::percent;
 use super::keys::AwsCredentials;
 
-/// Time, region and service that a signature is valid for.
+/// Credential scope: time, region and service that a signature is valid for.
 pub(super) struct Scope<'a> {
     pub(super) time: Timestamp,
     pub(super) region: &'a str,
@@ -23,7 +23,7 @@ impl Scope<'_> {
         self.time.strftime("%Y%m%d").to_string()
     }
 
-    fn text(&self) -> String {
+    fn credential_scope(&self) -> String {
         let (date, region, service) = (self.date(), self.region, self.service);
         format!("{date}/{region}/{service}/aws4_request")
     }
@@ -33,7 +33,7 @@ impl Scope<'_> {
 pub(super) struct SignedRequest<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
-    /// Decoded names and values.
+    /// Names and values, not percent-encoded.
     pub(super) query: &'a [(&'a str, &'a str)],
     /// Lower-case names with values, sorted by name.
     pub(super) headers: &'a [(&'a str, &'a str)],
@@ -46,7 +46,7 @@ impl SignedRequest<'_> {
         names.join(";")
     }
 
-    fn canonical(&self) -> String {
+    fn canonical_request(&self) -> String {
         let pairs = self.query.iter();
         let mut query: Vec<_> = pairs
             .map(|(name, value)| (percent(name), percent(value)))
@@ -72,10 +72,10 @@ impl SignedRequest<'_> {
 
     /// Returns the signature in hexadecimal digits.
     pub(super) fn sign(&self, credentials: &AwsCredentials, scope: &Scope<'_>) -> String {
-        let (date_time, scope_text) = (scope.date_time(), scope.text());
-        let hash = sha256_hex(self.canonical().as_bytes());
-        let text = format!("{ALGORITHM}\n{date_time}\n{scope_text}\n{hash}");
-        hex(mac(&signing_key(credentials, scope), &text).as_ref())
+        let (date_time, credential_scope) = (scope.date_time(), scope.credential_scope());
+        let hash = sha256_hex(self.canonical_request().as_bytes());
+        let string_to_sign = format!("{ALGORITHM}\n{date_time}\n{credential_scope}\n{hash}");
+        hex(mac(&signing_key(credentials, scope), &string_to_sign).as_ref())
     }
 
     /// Returns the header `authorization`.
@@ -83,7 +83,7 @@ impl SignedRequest<'_> {
         format!(
             "{ALGORITHM} Credential={}/{}, SignedHeaders={}, Signature={}",
             credentials.key_id,
-            scope.text(),
+            scope.credential_scope(),
             self.signed_headers(),
             self.sign(credentials, scope)
         )
@@ -104,7 +104,7 @@ pub(super) fn signed_query(
         ("X-Amz-Algorithm", ALGORITHM.to_owned()),
         (
             "X-Amz-Credential",
-            format!("{}/{}", credentials.key_id, scope.text()),
+            format!("{}/{}", credentials.key_id, scope.credential_scope()),
         ),
         ("X-Amz-Date", scope.date_time()),
         ("X-Amz-Expires", expires_seconds.to_string()),
@@ -153,7 +153,7 @@ fn hex(bytes: &[u8]) -> String {
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Vectors that Amazon has published.
+/// Test vectors that Amazon has published.
 #[cfg(test)]
 mod tests {
     use super::*;
