@@ -78,8 +78,14 @@ impl<'a> RunningCell<'a> {
         let (broker, topic) = (self.context.run.broker, &self.topic);
         let workload = &self.context.plan.workload;
         if self.context.plan.topic.is_none() {
-            let config = [workload.timestamps.topic_config()];
-            return Ok(broker.create_topic(topic, workload.partitions, &config)?);
+            let topics = &self.context.plan.topics;
+            let own = topics.config.iter().map(|(key, value)| (&**key, &**value));
+            let config: Vec<_> = own.chain([workload.timestamps.topic_config()]).collect();
+            let size = (workload.partitions, topics.replication_factor);
+            for name in weir_load::topic::names(topic, topics.count) {
+                broker.create_topic(&name, size, &config)?;
+            }
+            return Ok(());
         }
         match broker.admin.topic_exists(topic)? {
             true => Ok(()),

@@ -17,6 +17,7 @@ use weir_load::worker::protocol::{
     LatencyTag, LedgerEntry, ProduceSummary, ScanSummary, Summary, WorkerEvent, WorkerProgress,
 };
 
+/// Latencies of one interval.
 #[derive(Debug)]
 pub(super) struct LatencySpan {
     pub(super) from_unix_ns: u64,
@@ -24,7 +25,7 @@ pub(super) struct LatencySpan {
     pub(super) histogram: Histogram,
 }
 
-/// Returns the summary of times that one process measured.
+/// Summarizes times that a single process measured; none is negative.
 pub(super) fn summary(histogram: &Histogram) -> LatencySummary {
     LatencySummary::of(histogram, NegativeCount::default(), 1e-3)
 }
@@ -37,7 +38,7 @@ pub(super) struct Collected {
     pub(super) count_from_unix_ns: u64,
     /// Processes of each role that has sent an event, or is known to have several processes.
     groups: BTreeMap<ProcessRole, RoleGroup>,
-    /// Histograms of the window, by stage.
+    /// Histograms of the measured window, by stage.
     pub(super) stages: BTreeMap<LatencyTag, Histogram>,
     /// Reports of each role: of its only process, or the sums of several.
     pub(super) progress: BTreeMap<ProcessRole, Vec<WorkerProgress>>,
@@ -55,8 +56,9 @@ pub(super) struct Collected {
     pub(super) scan: Option<ScanSummary>,
     /// Intervals of the stage `publish_ack`, in order.
     pub(super) publish_acks: Vec<LatencySpan>,
-    /// Samples of processes on other machines that the sampler has not got yet.
+    /// Samples of processes on other machines, not yet passed to the sampler.
     pub(super) samples: Vec<(RoleInstance, RoleSample)>,
+    /// Processes whose output has ended.
     pub(super) closed: Vec<RoleInstance>,
     pub(super) errors: Vec<String>,
 }
@@ -89,7 +91,7 @@ impl Collected {
     }
 
     /// Sets the machines of a role, one for each of its processes.
-    pub(super) fn expect(&mut self, role: ProcessRole, hosts: impl IntoIterator<Item = String>) {
+    pub(super) fn set_hosts(&mut self, role: ProcessRole, hosts: impl IntoIterator<Item = String>) {
         self.groups.insert(role, RoleGroup::on(hosts));
     }
 
@@ -126,11 +128,11 @@ impl Collected {
         }
     }
 
-    pub(super) fn take(&mut self, message: ChildEvent) {
-        match message {
-            ChildEvent::Event(instance, event) => self.event(instance, event),
+    pub(super) fn handle(&mut self, event: ChildEvent) {
+        match event {
+            ChildEvent::Event(instance, event) => self.handle_worker(instance, event),
             ChildEvent::InvalidLine(instance, error) => {
-                self.error(instance, &format!("sent an invalid event: {error}"));
+                self.add_error(instance, &format!("sent an invalid event: {error}"));
             }
             ChildEvent::Closed(instance) => self.closed.push(instance),
             ChildEvent::Sample(instance, sample) => self.samples.push((instance, sample)),
@@ -138,12 +140,12 @@ impl Collected {
         }
     }
 
-    fn error(&mut self, instance: RoleInstance, text: &str) {
+    fn add_error(&mut self, instance: RoleInstance, text: &str) {
         let label = self.label(instance);
         self.errors.push(format!("{label} {text}"));
     }
 
-    fn event(&mut self, instance: RoleInstance, event: WorkerEvent) {
+    fn handle_worker(&mut self, instance: RoleInstance, event: WorkerEvent) {
         let RoleInstance { role, index } = instance;
         match event {
             WorkerEvent::Hello { .. }
@@ -155,14 +157,14 @@ impl Collected {
                 }
                 self.port = self.port.or(port);
             }
-            WorkerEvent::Progress(progress) => self.report(instance, progress),
+            WorkerEvent::Progress(progress) => self.add_progress(instance, progress),
             WorkerEvent::Interval(interval) => {
                 let (from, until) = (interval.from_unix_ns, interval.until_unix_ns);
                 match Histogram::from_base64(&interval.histogram) {
                     Ok(histogram) => {
-                        self.interval((instance, interval.tag), from, until, &histogram);
+                        self.add_interval((instance, interval.tag), from, until, &histogram);
                     }
-                    Err(error) => self.error(instance, &format!("sent an interval: {error}")),
+                    Err(error) => self.add_error(instance, &format!("sent an interval: {error}")),
                 }
             }
             WorkerEvent::Final { summary } => match summary {
@@ -178,24 +180,24 @@ impl Collected {
                 Summary::Floor(_) => {}
             },
             WorkerEvent::Error { message, .. } => {
-                self.error(instance, &format!("failed: {message}"));
+                self.add_error(instance, &format!("failed: {message}"));
             }
         }
     }
 
-    fn report(&mut self, instance: RoleInstance, mut report: WorkerProgress) {
+    fn add_progress(&mut self, instance: RoleInstance, mut report: WorkerProgress) {
         let RoleInstance { role, index } = instance;
         let second = report.second.take().map(|it| Histogram::from_base64(&it));
         let second = match second.transpose() {
             Ok(second) => second,
-            Err(error) => return self.error(instance, &format!("sent a report: {error}")),
+            Err(error) => return self.add_error(instance, &format!("sent a report: {error}")),
         };
         if let Some(report) = self.group(role).report(index, report, second.as_ref()) {
             self.progress.entry(role).or_default().push(report);
         }
     }
 
-    fn interval(
+    fn add_interval(
         &mut self,
         (instance, tag): (RoleInstance, LatencyTag),
         from: u64,
@@ -252,12 +254,12 @@ impl Collected {
 
     /// Returns the number of records of all producers acknowledged by the brokers at `unix_ns`.
     pub(super) fn acked_at(&self, unix_ns: u64) -> Option<f64> {
-        let of = |role| self.counter_at(role, "acked", unix_ns);
-        Some(of(ProcessRole::Produce)? + of(ProcessRole::ProduceMarked).unwrap_or(0.0))
+        let acked = |role| self.counter_at(role, "acked", unix_ns);
+        Some(acked(ProcessRole::Produce)? + acked(ProcessRole::ProduceMarked).unwrap_or(0.0))
     }
 
-    /// Returns the deliveries that the receivers still lack of the records that were acknowledged
-    /// at `unix_ns`, with `fan_out` deliveries per record.
+    /// Returns the deliveries outstanding at `unix_ns`: `fan_out` for each acknowledged record,
+    /// less those that the receivers have reported.
     pub(super) fn backlog_at(
         &self,
         receiving: ProcessRole,
@@ -265,12 +267,13 @@ impl Collected {
         fan_out: f64,
     ) -> Option<u64> {
         let updates = self.counter_at(receiving, "updates", unix_ns)?;
-        let late = self.acked_at(unix_ns)? * fan_out - updates;
+        let pending = self.acked_at(unix_ns)? * fan_out - updates;
         // Deliveries of the latest record are always in flight, and counters arrive once per second
         // and are interpolated: less than one record counts as none.
-        Some(if late < fan_out { 0 } else { late as u64 })
+        Some(if pending < fan_out { 0 } else { pending as u64 })
     }
 
+    /// Returns the increase of a counter during a time span.
     pub(super) fn counter_in(
         &self,
         role: ProcessRole,
@@ -280,8 +283,8 @@ impl Collected {
         Some(self.counter_at(role, name, until)? - self.counter_at(role, name, from)?)
     }
 
-    /// Returns the shares of a time span in which the event loops of a role's processes were busy,
-    /// with the names of the processes.
+    /// Returns for each process of a role its name and the share of a time span in which its event
+    /// loops were busy.
     pub(super) fn busy_shares(&self, role: ProcessRole, span: (u64, u64)) -> Vec<(String, f64)> {
         let shared = self.shares(role).iter().map(|it| it.reports.as_slice());
         let mut reports: Vec<&[WorkerProgress]> = shared.collect();
@@ -320,7 +323,7 @@ mod tests {
         };
         assert_eq!(at(&collected, 5), None);
         for (unix_ns, updates) in [(100, 10), (200, 30)] {
-            collected.take(progress(unix_ns, updates));
+            collected.handle(progress(unix_ns, updates));
         }
         assert_eq!(at(&collected, 50), Some(10.0));
         assert_eq!(at(&collected, 150), Some(20.0));
@@ -333,7 +336,7 @@ mod tests {
         let mean = role_group::gauge_mean(reports, "updates", (100, 200));
         assert_eq!(mean, Some(30.0));
         let floor = ProcessRole::Floor.into();
-        collected.take(ChildEvent::InvalidLine(floor, "x".to_owned()));
+        collected.handle(ChildEvent::InvalidLine(floor, "x".to_owned()));
         assert_eq!(collected.errors, ["floor sent an invalid event: x"]);
         std::fs::remove_file(path).unwrap();
     }
@@ -346,7 +349,7 @@ mod tests {
         let mut histogram = Histogram::new();
         histogram.record_ns(5);
         for (from, until) in [(50, 150), (150, 250)] {
-            collected.interval(
+            collected.add_interval(
                 (ProcessRole::Produce.into(), LatencyTag::PublishAck),
                 from,
                 until,

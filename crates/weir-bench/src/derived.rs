@@ -1,16 +1,21 @@
-//! Derives results from the cells of a grid: the highest rate of each subject and the capacity of
-//! one thread.
+//! Derives results from the cells: of a grid the highest rate of each subject and the capacity of
+//! one thread; of a ladder how fast a backlog is drained at each level.
 
-use weir_stats::run::{Cell, Derived, DerivedFrom, Repetitions};
+use weir_stats::run::{
+    BACKLOG_DELIVERIES, BACKLOG_DRAIN_S, BACKLOG_DRAINED_PER_S, Cell, Derived, DerivedFrom,
+    Repetitions,
+};
 
 use super::figure_names::{MAPPING_SHARE, MAPPING_US_PER_RECORD, RATE};
 use super::verdict;
 use crate::plan::Plan;
 
-/// Returns the derived results of a grid; a ladder has its results in the verdict.
+/// Returns the derived results of a grid, or of a ladder with a backlog; all other results of a
+/// ladder are in the verdict.
 pub(super) fn of(plan: &Plan, cells: &[Cell]) -> Vec<Derived> {
     if !plan.is_grid() {
-        return Vec::new();
+        let points = Repetitions::group(cells.iter());
+        return points.iter().filter_map(drained).collect();
     }
     let subjects = verdict::subjects(cells).into_iter();
     let results = subjects.flat_map(|subject| {
@@ -41,6 +46,20 @@ fn measured(name: &str, value: f64, unit: &str, derivation: String) -> Derived {
         basis: DerivedFrom::Measured,
         derivation,
     }
+}
+
+/// Returns how fast the consumers of a level drained their backlog.
+fn drained(point: &Repetitions<'_>) -> Option<Derived> {
+    let mean = |name: &str| point.mean(|cell| cell.figures.get(name).copied());
+    let per_s = mean(BACKLOG_DRAINED_PER_S)?;
+    let (deliveries, drain_s) = (mean(BACKLOG_DELIVERIES)?, mean(BACKLOG_DRAIN_S)?);
+    let cell = point.cells.first()?;
+    let how = format!("{deliveries:.0} deliveries in {drain_s:.2} s after the pause");
+    let name = format!("drained backlog, {} clients", cell.clients);
+    Some(Derived {
+        of: cell.name(),
+        ..measured(&name, per_s, "deliveries/s", how)
+    })
 }
 
 fn load(point: &Repetitions<'_>) -> (f64, u64) {

@@ -167,7 +167,7 @@ impl CellLoad {
             Architecture::Gateway | Architecture::Floor => {
                 plan.clients.deliveries_per_record(point.clients)
             }
-            Architecture::Groups | Architecture::Standalone => point.clients as f64,
+            plain => plan.units(plain, point.clients),
         };
         let size = plan.workload.size();
         Self {

@@ -95,7 +95,7 @@ impl<'a> CellProcesses<'a> {
             return Ok(());
         }
         let hosts = machines.iter().map(|machine| machine.name.clone());
-        self.collected.expect(role, hosts);
+        self.collected.set_hosts(role, hosts);
         for (index, machine) in machines.iter().enumerate() {
             let of = machines.len();
             let args = share_args(args, WorkerShare { index, of });
@@ -118,7 +118,7 @@ impl<'a> CellProcesses<'a> {
             self.running.push(server);
             return Ok(());
         };
-        self.collected.expect(role, [machine.name.clone()]);
+        self.collected.set_hosts(role, [machine.name.clone()]);
         let mut request = self.clocks.request(machine, args)?;
         request.ready_file = Some(files.ready_file.clone());
         if let Some(path) = &files.schema {
@@ -206,10 +206,10 @@ impl<'a> CellProcesses<'a> {
     pub(super) fn receive(&mut self, timeout: Duration) {
         // Disconnection is impossible: this struct owns a sender.
         if let Ok(message) = self.receiver.recv_timeout(timeout) {
-            self.collected.take(message);
+            self.collected.handle(message);
         }
         while let Ok(message) = self.receiver.try_recv() {
-            self.collected.take(message);
+            self.collected.handle(message);
         }
         for (instance, sample) in self.collected.samples.drain(..) {
             self.usage.add(instance, sample);

@@ -29,7 +29,10 @@ impl Measured<'_> {
             cell.figures.insert(QUEUE_FULL.to_owned(), waited as f64);
         }
         cell.noisy = merge(&self.disturbed_seconds(cell, window));
-        cell.steadiness = steadiness(&cell.series, cell.hold_s);
+        // Response times fall while a backlog is drained.
+        if self.plan.consumers.backlog.is_zero() {
+            cell.steadiness = steadiness(&cell.series, cell.hold_s);
+        }
         cell.notes.extend(quality_notes(cell, cores));
         load
     }

@@ -1,14 +1,17 @@
 //! Computes a cell's results from the events of its processes, and its validity.
 
 use weir_stats::run::{
-    Cell, CellStatus, DeliveryTotals, Fairness, LatencySummary, RoleUsage, STAGE_PUBLISH_ACK,
-    STAGE_RESPONSE, STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT, SeriesPoint,
+    BACKLOG_DELIVERIES, BACKLOG_DRAIN_S, BACKLOG_DRAINED_PER_S, Cell, CellStatus, DeliveryTotals,
+    Fairness, LatencySummary, RoleUsage, STAGE_PUBLISH_ACK, STAGE_RESPONSE, STAGE_SCHEDULE_LAG,
+    STAGE_SERVICE, STAGE_STORED_TO_CLIENT, SeriesPoint,
 };
 use weir_stats::{Histogram, NegativeCount};
 
 use super::child::ProcessRole;
 use super::collect::{self, Collected};
-use super::figure_names::{MAPPING_SHARE, MAPPING_US_PER_RECORD};
+use super::figure_names::{
+    COMMIT_P50_MS, COMMIT_P99_MS, MAPPING_SHARE, MAPPING_US_PER_RECORD, TRANSACTIONS,
+};
 use super::gateway::{AGE_COUNT, AGE_SUM_US};
 use super::saturation;
 use super::stages;
@@ -90,6 +93,7 @@ pub(super) fn build(cell: &mut Cell, window: &MeasuredWindow, measured: Measured
         cell.delivery = Some(measured.delivery(cell, summary, span));
         cell.fairness = fairness(summary);
     }
+    measured.shape(cell);
     let wanted = cell.delivery.as_ref().map_or(0, DeliveryTotals::wanted);
     cell.roles = measured.usage.roles(span, cell.clients, wanted);
     cell.shares = measured.shares(span);
@@ -124,6 +128,24 @@ impl Measured<'_> {
                 let note = format!("{}: {count} x {text}", role.name());
                 cell.notes.push(note);
             }
+        }
+    }
+
+    /// Sets the figures of transactions and of a backlog.
+    fn shape(&self, cell: &mut Cell) {
+        let mut set = |name: &str, value| cell.figures.insert(name.to_owned(), value);
+        let produced = self.collected.produced.get(&ProcessRole::Produce);
+        if let Some(transactions) = produced.and_then(|it| it.transactions) {
+            let ms = |ns: u64| ns as f64 / 1e6;
+            set(TRANSACTIONS, transactions.committed as f64);
+            set(COMMIT_P50_MS, ms(transactions.commit.p50_ns));
+            set(COMMIT_P99_MS, ms(transactions.commit.p99_ns));
+        }
+        let delivery = self.collected.delivery.as_ref();
+        if let Some(backlog) = delivery.and_then(|summary| summary.backlog) {
+            set(BACKLOG_DELIVERIES, backlog.records as f64);
+            set(BACKLOG_DRAIN_S, backlog.drain_ns as f64 / 1e9);
+            set(BACKLOG_DRAINED_PER_S, backlog.records_per_s());
         }
     }
 
@@ -322,6 +344,10 @@ impl Measured<'_> {
         } else if produced.values().any(|it| it.acked_in_window == 0) {
             reasons.push("no records were acknowledged in the window".to_owned());
         }
+        let mut transactions = produced.values().filter_map(|it| it.transactions);
+        if transactions.any(|it| it.aborted > 0) {
+            reasons.push("a transaction was not committed".to_owned());
+        }
         let background = self.collected.background;
         let background = background.and_then(|role| produced.get(&role));
         let late_ms = background.map_or(0.0, |it| it.schedule_lag.p99_ns as f64 / 1e6);
@@ -437,8 +463,8 @@ mod tests {
                 ("bytes_received", count),
                 ("busy_permille", 100),
             ];
-            collected.take(progress(ProcessRole::Clients, at_s, &received));
-            collected.take(progress(ProcessRole::Produce, at_s, &[("acked", count)]));
+            collected.handle(progress(ProcessRole::Clients, at_s, &received));
+            collected.handle(progress(ProcessRole::Produce, at_s, &[("acked", count)]));
         }
         let mut histogram = Histogram::new();
         histogram.record_n(1_000_000, 500);
@@ -468,7 +494,7 @@ mod tests {
             (ProcessRole::Clients, Summary::Delivery(delivery)),
         ] {
             let event = WorkerEvent::Final { summary };
-            collected.take(ChildEvent::Event(role.into(), event));
+            collected.handle(ChildEvent::Event(role.into(), event));
         }
         change(&mut collected);
         let plan = crate::plan::tests::built_in("keyed");
@@ -527,7 +553,7 @@ mod tests {
         let busy = reasons(|events| {
             for second in 3..6 {
                 let at_s = f64::from(second) + 0.4;
-                events.take(progress(
+                events.handle(progress(
                     ProcessRole::Clients,
                     at_s,
                     &[("busy_permille", 5000)],
@@ -539,7 +565,7 @@ mod tests {
             "{busy:?}"
         );
         let one_of_two = reasons(|events| {
-            events.expect(ProcessRole::Clients, ["a", "b"].map(str::to_owned));
+            events.set_hosts(ProcessRole::Clients, ["a", "b"].map(str::to_owned));
             for (index, permille) in [(0, 500), (1, 960)] {
                 let role = ProcessRole::Clients;
                 let counters = [("busy_permille".to_owned(), permille)];
@@ -549,7 +575,7 @@ mod tests {
                     ..WorkerProgress::default()
                 };
                 let instance = RoleInstance { role, index };
-                events.take(ChildEvent::Event(instance, WorkerEvent::Progress(report)));
+                events.handle(ChildEvent::Event(instance, WorkerEvent::Progress(report)));
             }
         });
         assert_eq!(one_of_two.len(), 1, "{one_of_two:?}");

@@ -69,7 +69,7 @@ fn serve(
     stop: &AtomicBool,
     up: impl FnOnce(&LiveEndpoints),
 ) -> Result<(), BenchError> {
-    broker.create_topic(TOPIC, plan.workload.partitions, &[])?;
+    broker.create_topic(TOPIC, (plan.workload.partitions, 1), &[])?;
     let files = GatewayFiles::write(dir, (plan, None), broker.connection(), TOPIC)?;
     let [listen, admin] = addresses;
     let args = files.args(listen, admin);

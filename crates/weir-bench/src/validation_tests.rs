@@ -181,7 +181,7 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
     let mut collected = Collected::new(&path, "validation", START).unwrap();
     if workers > 1 {
         let hosts = (0..workers).map(|number| format!("load-{number}"));
-        collected.expect(ProcessRole::Clients, hosts);
+        collected.set_hosts(ProcessRole::Clients, hosts);
     }
     for number in 0..workers {
         let share: Vec<usize> = (number..clients).step_by(workers).collect();
@@ -193,7 +193,7 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
         let summary = Summary::Delivery(summary);
         let last = WorkerEvent::Final { summary };
         for event in events.into_iter().chain([last]) {
-            collected.take(ChildEvent::Event(instance, event));
+            collected.handle(ChildEvent::Event(instance, event));
         }
     }
     let mut lag = Histogram::new();
@@ -217,7 +217,7 @@ fn measured(stamps: &[Stamp], arrivals: &[TestArrival], workers: usize) -> (Cell
         (ProcessRole::Produce, lag),
         (ProcessRole::Produce, last(Summary::Produce(produce))),
     ] {
-        collected.take(ChildEvent::Event(role.into(), event));
+        collected.handle(ChildEvent::Event(role.into(), event));
     }
     collected.flush();
     let window = MeasuredWindow {

@@ -9,15 +9,15 @@ use super::figure_names::RATE;
 pub(super) fn cell(cell: &Cell) -> String {
     match &cell.status {
         CellStatus::Valid => match &cell.not_sustained {
-            Some(reason) => format!("{}; not sustained: {reason}", figures(cell)),
-            None => figures(cell),
+            Some(reason) => format!("{}; not sustained: {reason}", measurements(cell)),
+            None => measurements(cell),
         },
         CellStatus::Invalid { reasons } => format!("invalid: {}", reasons.join("; ")),
         CellStatus::Skipped { reason } => format!("skipped: {reason}"),
     }
 }
 
-fn figures(cell: &Cell) -> String {
+fn measurements(cell: &Cell) -> String {
     let response = cell.response();
     let text = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
     let p50_ms = text(response.and_then(|it| Some(it.p50_us? / 1e3)));
@@ -63,17 +63,17 @@ pub(super) fn run(run: &Run) -> String {
 /// repetitions.
 fn sentence(cells: &[Cell], name: &str) -> String {
     let points = Repetitions::group(cells.iter().filter(|cell| cell.name() == name));
-    let load = |point: &Repetitions<'_>| point.cells.first().map_or(0.0, |cell| load(cell));
+    let point_load = |point: &Repetitions<'_>| point.cells.first().map_or(0.0, |cell| load(cell));
     let sustained = points.iter().filter(|point| point.is_sustained());
-    let sustained = sustained.max_by(|a, b| load(a).total_cmp(&load(b)));
-    let beyond = points.iter().filter_map(Repetitions::worst_not_sustained);
-    let beyond = beyond.min_by(|a, b| self::load(a).total_cmp(&self::load(b)));
-    let beyond = beyond.map_or_else(String::new, |cell| format!(", {}", limit(cell)));
+    let sustained = sustained.max_by(|a, b| point_load(a).total_cmp(&point_load(b)));
+    let failed = points.iter().filter_map(Repetitions::worst_not_sustained);
+    let failed = failed.min_by(|a, b| load(a).total_cmp(&load(b)));
+    let failed = failed.map_or_else(String::new, |cell| format!(", {}", not_sustained(cell)));
     let best = sustained.and_then(|point| Some((point, *point.cells.first()?)));
     let Some((point, cell)) = best else {
-        return match beyond.is_empty() {
+        return match failed.is_empty() {
             true => format!("{name}: no valid level"),
-            false => format!("{name}: sustained no level{beyond}"),
+            false => format!("{name}: sustained no level{failed}"),
         };
     };
     let latency = match (
@@ -86,7 +86,7 @@ fn sentence(cells: &[Cell], name: &str) -> String {
     };
     let cpu = point.mean(|cell| cell.delivering_role()?.cpu_us_per_delivered);
     let cpu = cpu.map_or_else(String::new, |us| format!(", {us:.1} us CPU per delivery"));
-    format!("{name}: {} with {latency}{cpu}{beyond}", load_of(cell))
+    format!("{name}: {} with {latency}{cpu}{failed}", load_text(cell))
 }
 
 /// Returns the deliveries due per second.
@@ -94,8 +94,8 @@ fn load(cell: &Cell) -> f64 {
     cell.clients as f64 * cell.offered_records_per_s.max(1.0)
 }
 
-/// Returns the clients, and the rate if cells differ in it.
-fn load_of(cell: &Cell) -> String {
+/// Returns the number of clients, and the rate if cells differ in it, as text.
+fn load_text(cell: &Cell) -> String {
     let clients = clients(cell.clients);
     match cell.parameters.get(RATE) {
         Some(rate) => format!("{clients} at {rate} records/s"),
@@ -108,8 +108,8 @@ pub(super) fn clients(count: u64) -> String {
     format!("{count} client{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns the first load that was not sustained, with the reason and the saturated role.
-fn limit(cell: &Cell) -> String {
+/// Returns the load of a cell that was not sustained, the reason and the saturated role.
+fn not_sustained(cell: &Cell) -> String {
     let reason = cell.not_sustained.as_deref().unwrap_or_default();
     let saturated = match (&cell.saturated_role, &cell.saturation_reason) {
         (Some(role), Some(reason)) => format!(" ({role} saturated: {reason})"),
@@ -117,7 +117,7 @@ fn limit(cell: &Cell) -> String {
     };
     let load = match cell.parameters.is_empty() {
         true => cell.clients.to_string(),
-        false => load_of(cell),
+        false => load_text(cell),
     };
     format!("not {load}: {reason}{saturated}")
 }
@@ -202,7 +202,7 @@ mod tests {
     proptest! {
         /// Compares with [`Repetitions`], which the tables use.
         #[test]
-        fn verdict_and_thresholds_agree_with_the_table(cells in repeated(), turn in 0_usize..24) {
+        fn verdict_and_thresholds_agree_with_the_table(cells in repeated(), shift in 0_usize..24) {
             let points = Repetitions::group(&cells);
             for name in ["gateway", "floor"] {
                 let sentence = sentence(&cells, name);
@@ -230,12 +230,12 @@ mod tests {
             let actual = results[0].actual.unwrap();
             prop_assert!((actual / quotient - 1.0).abs() < 1e-9);
 
-            let mut turned = cells.clone();
-            turned.rotate_left(turn % cells.len());
+            let mut rotated = cells.clone();
+            rotated.rotate_left(shift % cells.len());
             for name in ["gateway", "floor"] {
-                prop_assert_eq!(sentence(&turned, name), sentence(&cells, name));
+                prop_assert_eq!(sentence(&rotated, name), sentence(&cells, name));
             }
-            prop_assert_eq!(crate::plan::evaluate(&[ratio_of_cpu()], &turned), results);
+            prop_assert_eq!(crate::plan::evaluate(&[ratio_of_cpu()], &rotated), results);
         }
     }
 

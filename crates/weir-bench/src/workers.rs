@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 use super::child::ProcessRole;
 use crate::experiment::Connection;
@@ -41,11 +42,16 @@ impl Workers<'_> {
     /// read.
     fn produce_at(&self, rate_per_s: f64, seed: u64) -> WorkerArgs {
         let workload = &self.plan.workload;
-        self.topic_args("produce")
-            // No idempotence: the run has its own healthy broker, and the thread that polls without
-            // pause would take a core from the system under test.
-            .flag("--no-idempotence")
-            .flag("--text-stamp")
+        let transactions = workload.transaction_duration;
+        let mut args = self.topic_args("produce");
+        if transactions.is_none() {
+            // The run has its own healthy broker, and the thread that polls without pause would
+            // take a core from the system under test.
+            args = args.flag("--no-idempotence");
+        }
+        args.flag("--text-stamp")
+            .with("--topics", self.plan.topics.count)
+            .maybe("--transaction-duration", transactions.map(milliseconds))
             .with("--kind", workload.kind)
             .with("--rate", rate_per_s)
             .with("--keys", workload.keys)
@@ -73,10 +79,19 @@ impl Workers<'_> {
     /// Returns the arguments of plain consumers of the whole topic, without a group or each in its
     /// own group.
     pub(super) fn consume(&self, architecture: Architecture) -> Vec<String> {
+        let consumers = &self.plan.consumers;
+        let members = (architecture == Architecture::Groups).then_some(consumers.group_members);
+        let backlog = Some(consumers.backlog).filter(|backlog| !backlog.is_zero());
+        let transactions = self.plan.workload.transaction_duration;
+        let committed = transactions.map(|_| "isolation.level=read_committed");
         self.topic_args("consume")
             .with("--architecture", architecture.name())
             .with("--consumers", self.clients)
             .with("--ramp", self.ramp())
+            .with("--topics", self.plan.topics.count)
+            .maybe("--group-members", members)
+            .maybe("--backlog", backlog.map(milliseconds))
+            .maybe("--kafka-property", committed)
             .0
     }
 
@@ -137,6 +152,10 @@ impl Workers<'_> {
     fn topic_args(&self, command: &str) -> WorkerArgs {
         WorkerArgs::topic(command, self.connection, self.topic)
     }
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis())
 }
 
 #[derive(Debug)]

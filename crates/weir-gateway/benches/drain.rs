@@ -24,7 +24,7 @@ use tungstenite::http::HeaderValue;
 use tungstenite::{Message, WebSocket};
 use weir_gateway::config::CliOverrides;
 use weir_gateway::{Gateway, GatewayConfig};
-use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanSink};
+use weir_kafka::lean::{self, LeanCommand, LeanConfig, LeanError, LeanRecord, LeanSink};
 use weir_kafka::{Admin, KafkaSettings, Producer, ProducerConfig};
 use weir_lab::{Lab, LabOptions};
 use weir_mapping::ParseOptions;
@@ -249,7 +249,7 @@ fn bare_lean(bootstrap: &str, topic: &str, records: usize) -> DrainCost {
     measure(records, || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build().expect("a runtime");
-        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let (stop, stopped) = tokio::sync::watch::channel(LeanCommand::Read);
         let sink = CountingSink {
             left: records,
             stop,
@@ -263,7 +263,7 @@ fn bare_lean(bootstrap: &str, topic: &str, records: usize) -> DrainCost {
 
 struct CountingSink {
     left: usize,
-    stop: tokio::sync::watch::Sender<bool>,
+    stop: tokio::sync::watch::Sender<LeanCommand>,
 }
 
 impl LeanSink for CountingSink {
@@ -271,7 +271,7 @@ impl LeanSink for CountingSink {
     fn on_record(&mut self, _: usize, _: &LeanRecord<'_>) {
         self.left -= 1;
         if self.left == 0 {
-            self.stop.send_replace(true);
+            self.stop.send_replace(LeanCommand::Stop);
         }
     }
     fn on_error(&mut self, _: usize, error: &LeanError) {

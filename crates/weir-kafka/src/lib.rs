@@ -37,6 +37,7 @@ pub use ingest::{
 };
 pub use produce::{
     Acks, DeliveryError, DeliveryReport, Producer, ProducerConfig, ProducerError, SendError,
+    TransactionError,
 };
 pub use properties::{PropertyError, librdkafka_security};
 pub use record::{HeaderList, Record};

@@ -63,6 +63,8 @@ pub struct ProducerConfig {
     pub compression: String,
     /// Queued and in-flight records above which `send` reports a full queue. Default 100,000.
     pub queue_max_messages: usize,
+    /// Id of the producer's transactions, which makes it idempotent; `None`: it has none.
+    pub transactional_id: Option<String>,
 }
 
 impl Default for ProducerConfig {
@@ -76,6 +78,7 @@ impl Default for ProducerConfig {
             batch_bytes: 1_000_000,
             compression: "none".to_owned(),
             queue_max_messages: 100_000,
+            transactional_id: None,
         }
     }
 }
@@ -147,6 +150,24 @@ pub enum SendError {
     /// The record can never be sent, because it is too large, its partition does not exist, ...
     #[error("record rejected: {0}")]
     Fatal(String),
+}
+
+/// Reason why a step of a transaction failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("cannot {step} a transaction: {reason}")]
+pub struct TransactionError {
+    step: &'static str,
+    reason: String,
+}
+
+impl TransactionError {
+    fn new(step: &'static str, error: &KafkaError) -> Self {
+        let reason = match error {
+            KafkaError::Transaction(error) => error.to_string(),
+            other => other.to_string(),
+        };
+        Self { step, reason }
+    }
 }
 
 /// A running producer. Dropping it discards queued records; each gets a failed delivery report.
@@ -255,6 +276,43 @@ impl Producer {
                 Err(send_error(&error))
             }
         }
+    }
+
+    /// Registers the transactional id, which ends an open transaction of an earlier producer with
+    /// this id. Called once, before the first transaction.
+    ///
+    /// # Errors
+    /// No coordinator registered it before the timeout, or it is not allowed.
+    pub fn init_transactions(&self, timeout: Duration) -> Result<(), TransactionError> {
+        let done = self.client.init_transactions(timeout);
+        done.map_err(|error| TransactionError::new("initialize", &error))
+    }
+
+    /// Begins a transaction, to which all records belong until it ends. Sends nothing.
+    ///
+    /// # Errors
+    /// The last transaction has not ended, or another producer has the transactional id now.
+    pub fn begin_transaction(&self) -> Result<(), TransactionError> {
+        let begun = self.client.begin_transaction();
+        begun.map_err(|error| TransactionError::new("begin", &error))
+    }
+
+    /// Waits until all records are acknowledged and commits the transaction.
+    ///
+    /// # Errors
+    /// A record failed, another producer has the transactional id now, or the timeout has passed.
+    /// The transaction is then aborted.
+    pub fn commit_transaction(&self, timeout: Duration) -> Result<(), TransactionError> {
+        // Else librdkafka waits for the records, in steps of 100 ms.
+        let deadline = Instant::now() + timeout;
+        self.flush(timeout);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Err(error) = self.client.commit_transaction(left) else {
+            return Ok(());
+        };
+        // The broker ends a transaction that cannot be aborted either, after its own timeout.
+        let _ = self.client.abort_transaction(timeout);
+        Err(TransactionError::new("commit", &error))
     }
 
     /// Returns the bytes written to sockets of brokers. librdkafka updates the value every second.
@@ -394,6 +452,9 @@ fn client_config(config: &ProducerConfig) -> Result<ClientConfig, ProducerError>
             config.queue_max_messages.to_string(),
         )
         .set("queue.buffering.max.kbytes", QUEUE_KBYTES_MAX);
+    if let Some(id) = &config.transactional_id {
+        client_config.set("transactional.id", id);
+    }
     properties::apply(&mut client_config, &config.kafka, &OWNED)?;
     Ok(client_config)
 }

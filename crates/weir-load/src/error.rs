@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weir_kafka::lean::LeanError;
 use weir_kafka::registry::RegistryError;
-use weir_kafka::{AdminError, ProducerError, SettingsError, SourceError};
+use weir_kafka::{AdminError, ProducerError, SettingsError, SourceError, TransactionError};
 
 use crate::pacer::RateError;
 use crate::payload::ReplayError;
@@ -63,6 +63,9 @@ pub enum LoadError {
     /// The producer did not start.
     #[error(transparent)]
     Producer(#[from] ProducerError),
+    /// Brokers do not accept the producer's transactions.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
     /// The topic can no longer be read.
     #[error(transparent)]
     Source(#[from] SourceError),

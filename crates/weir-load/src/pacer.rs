@@ -25,6 +25,8 @@ pub struct RateError(f64);
 impl Rate {
     /// 100 per second, the published load of scenario 2.
     pub const HUNDRED: Self = Self(100_000);
+    /// No limit: records are due when they are sent.
+    pub const UNLIMITED: Self = Self(u64::MAX);
 
     /// Returns a rate of 0.001 to 100,000,000 per second, rounded to thousandths.
     pub fn per_second(rate: f64) -> Result<Self, RateError> {
@@ -42,15 +44,23 @@ impl Rate {
         Self::per_second(f64::from(producers) / pause.as_secs_f64())
     }
 
-    /// Returns the rate in thousandths of a record per second.
+    /// Returns the rate in thousandths of a record per second; 0 without a limit.
     pub fn millis(self) -> u64 {
-        self.0
+        if self.is_unlimited() { 0 } else { self.0 }
+    }
+
+    /// Returns `true` if the rate has no limit.
+    pub fn is_unlimited(self) -> bool {
+        self == Self::UNLIMITED
     }
 }
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0 as f64 / 1000.0)
+        match self.is_unlimited() {
+            true => f.write_str("unlimited"),
+            false => write!(f, "{}", self.0 as f64 / 1000.0),
+        }
     }
 }
 

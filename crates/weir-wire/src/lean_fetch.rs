@@ -19,6 +19,8 @@ pub struct FetchQuery<'a> {
     pub min_bytes: i32,
     /// Maximum size of the records in the response. A larger first batch is returned whole.
     pub max_bytes: i32,
+    /// Return only records of committed transactions, and of none.
+    pub committed_only: bool,
 }
 
 /// Appends a fetch request without a fetch session. `partitions` contains partitions and their next
@@ -39,7 +41,7 @@ pub fn write(
     out.put_i32(query.max_wait_ms);
     out.put_i32(query.min_bytes);
     out.put_i32(query.max_bytes);
-    out.put_i8(0); // isolation level: read uncommitted
+    out.put_i8(query.committed_only.into()); // isolation level
     out.put_i32(0); // session id
     out.put_i32(-1); // session epoch: none
     out.put_i32(1);
@@ -91,6 +93,7 @@ mod tests {
             max_wait_ms: 500,
             min_bytes: 1,
             max_bytes: 1 << 20,
+            committed_only: true,
         };
         let mut out = BytesMut::new();
         write(&mut out, 9, &query, [(0, 5), (3, 70)].into_iter()).expect("fits");
@@ -108,6 +111,7 @@ mod tests {
             (body.max_wait_ms, body.min_bytes, body.session_epoch),
             (500, 1, -1)
         );
+        assert_eq!(body.isolation_level, 1);
         let topic = &body.topics[0];
         assert_eq!(topic.topic.as_str(), "t");
         let found: Vec<_> = topic

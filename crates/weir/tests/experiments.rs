@@ -46,6 +46,7 @@ fn experiments_run_on_a_real_broker() {
     existing_topic_and_key_are_used(&broker);
     a_grid_of_clients_and_rates(&broker);
     sweep_files_match_kafkas_tools(&broker);
+    groups_drain_the_backlog_of_several_topics(&broker);
 }
 
 fn background_is_counted_and_marked_records_are_timed(broker: &TestBroker) {
@@ -241,7 +242,31 @@ fn import_rejects_other_files() {
     assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
 }
 
+fn groups_drain_the_backlog_of_several_topics(broker: &TestBroker) {
+    let plan = TOPICS_AND_GROUPS
+        .replace("# transaction_duration", "transaction_duration")
+        .replace("backlog = \"20s\"", "backlog = \"1s\"")
+        .replace("partitions = 16", "partitions = 3");
+    let args = [
+        "--levels", "16", "--rate", "400", "--hold", "3s", "--drain", "20s",
+    ];
+    let (directory, run) = run(broker, &plan, "groups", &args);
+    let cell = &run["cells"][0];
+    let delivery = &cell["delivery"];
+    // Each record is in one of four topics and goes to one of its groups, of which there is one.
+    assert_eq!(delivery["expected"], 1200, "{delivery}");
+    let faults = ["lost", "duplicated", "reordered", "unchecked"].map(|name| &delivery[name]);
+    assert!(faults.iter().all(|count| **count == 0), "{delivery}");
+    let figure = |name: &str| cell["figures"][name].as_f64().unwrap();
+    assert_eq!(figure("backlog_deliveries"), 400.0);
+    assert!(figure("backlog_drain_s") > 0.0 && figure("transactions_committed") >= 10.0);
+    let report = fs::read_to_string(directory.join("report.md")).unwrap();
+    let answer = "16 consumers drain a backlog of 400 deliveries in ";
+    assert!(report.contains(answer), "{report}");
+}
+
 const FILTER_BASIC: &str = include_str!("../../../plans/filter-basic.toml");
 const FILTER_DEEP_KEY: &str = include_str!("../../../plans/filter-deep-key.toml");
 const FILTER_MATRIX: &str = include_str!("../../../plans/filter-matrix.toml");
+const TOPICS_AND_GROUPS: &str = include_str!("../../../plans/topics-and-groups.toml");
 const BROKER_SWEEP: &str = include_str!("../../../plans/broker-sweep.toml");

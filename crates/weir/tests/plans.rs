@@ -38,6 +38,7 @@ fn plans_are_listed_exported_and_read_back() {
         "json-patch-lightstreamer_conf.xml",
         "filter-deep-key.toml",
         "broker-sweep.toml",
+        "topics-and-groups.toml",
         "proxy-overhead.toml",
         "plan.schema.json",
     ] {

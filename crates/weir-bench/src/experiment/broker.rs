@@ -112,15 +112,18 @@ impl RunBroker {
         }
     }
 
-    /// Creates a topic with one replica.
+    /// Creates a topic with a number of partitions and of their replicas.
     pub(crate) fn create_topic(
         &self,
         name: &str,
-        partitions: u32,
+        (partitions, replicas): (u32, u32),
         config: &[(&str, &str)],
     ) -> Result<(), BenchError> {
-        let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
-        Ok(self.admin.create_topic(name, partitions, 1, config)?)
+        let [partitions, replicas] =
+            [partitions, replicas].map(|count| i32::try_from(count).unwrap_or(i32::MAX));
+        Ok(self
+            .admin
+            .create_topic(name, partitions, replicas, config)?)
     }
 
     /// Deletes a large topic. A failure is logged and ignored.

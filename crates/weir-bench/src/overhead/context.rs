@@ -47,7 +47,7 @@ impl ClientSide {
 impl OverheadContext<'_> {
     pub(super) fn new_topic(&self, id: &str) -> Result<String, BenchError> {
         let topic = self.run.topic_name(&self.plan.name, id);
-        self.run.broker.create_topic(&topic, 1, &[])?;
+        self.run.broker.create_topic(&topic, (1, 1), &[])?;
         Ok(topic)
     }
 }

@@ -39,6 +39,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
     built_in!("filter-deep-key", "filter-deep-key-adapters.xml"),
     built_in!("filter-matrix", "filter-basic-adapters.xml"),
     built_in!("broker-sweep"),
+    built_in!("topics-and-groups", "broadcast-adapters.xml"),
     built_in!("proxy-overhead"),
     built_in!("client-libraries"),
 ];

@@ -10,6 +10,7 @@ mod overrides;
 mod published;
 mod subject;
 mod threshold;
+mod topics;
 mod workload;
 
 use std::collections::BTreeSet;
@@ -28,6 +29,7 @@ pub use overrides::PlanOverrides;
 pub use subject::Architecture;
 pub(crate) use subject::{PlanPoint, Subject, Variant};
 pub(crate) use threshold::{Threshold, evaluate};
+pub(crate) use topics::{ConsumersPlan, TopicsPlan};
 pub use workload::Workload;
 pub(crate) use workload::{SCHEMA_PLACEHOLDER, TimestampMode};
 
@@ -88,6 +90,10 @@ pub struct Plan {
     pub(crate) drain: Duration,
     /// Load that the producers write.
     pub workload: Workload,
+    #[serde(default)]
+    pub(crate) topics: TopicsPlan,
+    #[serde(default)]
+    pub(crate) consumers: ConsumersPlan,
     #[serde(default)]
     pub(crate) clients: ClientsPlan,
     /// Gateway configuration, with placeholders.
@@ -222,6 +228,7 @@ impl PlanText for Plan {
             "use less than the lowest rate, or 0 for none",
         );
         rules.hold(holds, "workload.marked_per_s", marked, remedy)?;
+        self.require_shape(rules)?;
         self.levels.sort_unstable();
         self.grid_rates_per_s.sort_unstable_by(f64::total_cmp);
         Ok(self)

@@ -52,12 +52,20 @@ fn built_in_plans_parse_under_their_name() {
         let subjects = plan.subjects().len();
         match plan.is_grid() {
             true => assert!(subjects == 1 + usize::from(!plan.variants.is_empty())),
+            // One that no publication has, with a shape for plain consumers only.
+            false if plan.reference.is_none() => {
+                assert_eq!(plan.architectures, [Architecture::Groups], "{}", plan.name);
+            }
             false => assert_eq!(plan.architectures, Architecture::ALL, "{}", plan.name),
         }
         assert_eq!(plan.gateway_config, built_in.configs[0].1);
         let server = built_in.configs.get(1).map(|(_, text)| (*text).to_owned());
         assert_eq!(plan.server_config, server);
-        let published = plan.reference.as_ref().unwrap().rows.clone();
+        let Some(reference) = &plan.reference else {
+            assert_eq!(plan.name, "topics-and-groups");
+            continue;
+        };
+        let published = reference.rows.clone();
         // Every published level is a level of the plan.
         assert!(
             published
@@ -95,6 +103,47 @@ fn plans_have_the_published_loads() {
     assert_eq!(load("keyed"), ("keyed".to_owned(), 10, 100.0));
     assert_eq!(load("json-fields"), ("complex".to_owned(), 10, 100.0));
     assert_eq!(load("json-patch"), load("json-fields"));
+}
+
+#[test]
+fn shapes_of_the_load_must_fit_the_plan() {
+    let plan = BUILT_IN
+        .iter()
+        .find(|plan| plan.name == "topics-and-groups");
+    let text = plan.unwrap().text;
+    let groups = built_in("topics-and-groups");
+    // 32 consumers: of each topic, two groups of four.
+    assert_eq!(groups.units(Architecture::Groups, 32), 2.0);
+    assert_eq!(groups.units(Architecture::Standalone, 32), 8.0);
+    for (from, to, key) in [
+        ("[\"groups\"]", "[\"groups\", \"gateway\"]", "architectures"),
+        ("scenario = \"1\"", "scenario = \"2\"", "clients.scenario"),
+        ("producers = 8", "producers = 3", "topics.count"),
+        ("[32, 64, 128]", "[32, 40]", "levels"),
+        (
+            "group_members = 4",
+            "group_members = 0",
+            "consumers.group_members",
+        ),
+        (
+            "backlog = \"20s\"",
+            "backlog = \"60s\"",
+            "consumers.backlog",
+        ),
+        ("count = 4", "count = 0", "topics.count"),
+        (
+            "replication_factor = 1",
+            "replication_factor = 0",
+            "topics.replication_factor",
+        ),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let error = error_of(&text.replacen(from, to, 1));
+        assert!(
+            error.starts_with(&format!("my.toml: {key}")),
+            "{from}: {error}"
+        );
+    }
 }
 
 #[test]

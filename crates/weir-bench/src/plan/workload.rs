@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{PlanError, Rules};
-use crate::experiment::plan_file::named;
+use crate::experiment::plan_file::{named, some_duration};
 use weir_load::payload::{KeyDistribution, PayloadKind};
 use weir_load::value_schema::RecordFormat;
 
@@ -57,6 +57,10 @@ pub struct Workload {
     /// Share of members that changes from one record of a key to the next.
     pub(crate) change_ratio: f64,
     pub(crate) compression: String,
+    /// Duration of transactions; `None`: records are sent without.
+    #[serde(deserialize_with = "some_duration")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) transaction_duration: Option<Duration>,
     pub(crate) timestamps: TimestampMode,
 }
 
@@ -86,6 +90,7 @@ impl Default for Workload {
             member_characters: 24,
             change_ratio: 0.1,
             compression: "none".to_owned(),
+            transaction_duration: None,
             timestamps: TimestampMode::Broker,
         }
     }

@@ -46,7 +46,7 @@ impl SweepContext<'_> {
     pub(super) fn new_topic(&self, id: &str) -> Result<String, BenchError> {
         let topic = self.run.topic_name(&self.plan.name, id);
         let partitions = self.plan.workload.partitions;
-        self.run.broker.create_topic(&topic, partitions, &[])?;
+        self.run.broker.create_topic(&topic, (partitions, 1), &[])?;
         Ok(topic)
     }
 }

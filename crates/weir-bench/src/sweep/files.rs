@@ -1,4 +1,4 @@
-//! Files of a sweep in the formats of Apache Kafka's tools.
+//! Files of a sweep in the formats of Apache Kafka's performance tools.
 
 use std::fs;
 use std::path::Path;
@@ -16,13 +16,13 @@ use crate::experiment::turns::CellResult;
 use weir_load::local_time::LocalTime;
 use weir_load::worker::protocol::ScanSummary;
 
-/// Appends the cell's results in the format of the producer tool. Repetition 0 is the warm-up and
-/// is not written.
+/// Appends the cell's results in the format of `kafka-producer-perf-test`. Repetition 0 is the
+/// warm-up and is not written.
 pub(super) fn write_producer(
     context: SweepContext<'_>,
     cell: &Cell,
     collected: &Collected,
-    (size, target): (u64, u64),
+    (record_size, target_per_s): (u64, u64),
 ) -> CellResult {
     if cell.repetition == 0 {
         return Ok(());
@@ -32,21 +32,21 @@ pub(super) fn write_producer(
     let machines = collected.shares(ProcessRole::Produce).len().max(1);
     let mut text = String::new();
     for chunk in seconds.chunks(INTERVAL_S * machines) {
-        text.push_str(&interval(chunk, (machines, size)).to_string());
+        text.push_str(&interval(chunk, (machines, record_size)).to_string());
         text.push('\n');
     }
     let records = seconds.iter().map(|second| second.histogram.count()).sum();
     text.push_str(&figures::producer_line(cell, records).to_string());
     text.push('\n');
     let file = SweepFile::Producer {
-        record_size_bytes: size,
-        target_per_s: Some(target),
+        record_size_bytes: record_size,
+        target_per_s: Some(target_per_s),
     };
     Ok(append(&context.run.run_dir.path.join(file.name()), &text)?)
 }
 
-/// Returns the line of several seconds of all machines.
-fn interval(seconds: &[LatencySpan], (machines, size): (usize, u64)) -> ProducerPerf {
+/// Returns one line of the producer tool for several seconds of all machines.
+fn interval(seconds: &[LatencySpan], (machines, record_size): (usize, u64)) -> ProducerPerf {
     let mut all = Histogram::new();
     let mut span_ns = 0;
     for second in seconds {
@@ -57,14 +57,14 @@ fn interval(seconds: &[LatencySpan], (machines, size): (usize, u64)) -> Producer
     ProducerPerf {
         records: all.count(),
         records_per_s: per_s,
-        mib_per_s: per_s * size as f64 / MIB,
+        mib_per_s: per_s * record_size as f64 / MIB,
         latency_mean_ms: all.mean_ns().unwrap_or(0.0) / 1e6,
         latency_max_ms: all.max_ns().unwrap_or(0) as f64 / 1e6,
         tail: None,
     }
 }
 
-/// Appends the cell's results in the format of the consumer tool and returns them.
+/// Appends the cell's results in the format of `kafka-consumer-perf-test` and returns them.
 pub(super) fn write_consumer(
     context: SweepContext<'_>,
     scan: &ScanSummary,
@@ -84,7 +84,7 @@ pub(super) fn write_consumer(
 /// Returns the results in the format of Apache Kafka's consumer tool.
 pub fn consumer_row(scan: &ScanSummary) -> ConsumerPerf {
     let mut local = LocalTime::system();
-    let mut time = |unix_ns: u64| {
+    let mut timestamp = |unix_ns: u64| {
         let text = String::from_utf8_lossy(&local.format(unix_ns)).into_owned();
         // The tool separates the milliseconds by a colon.
         text.replace('.', ":")
@@ -92,7 +92,7 @@ pub fn consumer_row(scan: &ScanSummary) -> ConsumerPerf {
     let end_unix_ns = scan.started_unix_ns + scan.elapsed_ns;
     let ms = |ns: u64| ns as f64 / 1e6;
     ConsumerPerf::of(
-        (time(scan.started_unix_ns), time(end_unix_ns)),
+        (timestamp(scan.started_unix_ns), timestamp(end_unix_ns)),
         (scan.messages, scan.bytes),
         ms(scan.elapsed_ns),
         ms(scan.rebalance_ns),
@@ -107,7 +107,7 @@ pub(super) fn append(path: &Path, text: &str) -> Result<(), BenchError> {
     written.map_err(|error| BenchError::file(path, error))
 }
 
-/// Returns the names of the files in the formats of Apache Kafka's tools, sorted.
+/// Returns the sorted names of the files in `dir` that have the format of one of the tools.
 pub(super) fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -118,7 +118,7 @@ pub(super) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Returns the cells of files written by other scripts, and copies the files to `dir`.
+/// Copies output files of the tools to `dir` and returns their cells.
 pub(crate) fn import(files: &[std::path::PathBuf], dir: &Path) -> Result<Vec<Cell>, BenchError> {
     let mut cells: Vec<Cell> = Vec::new();
     for path in files {
@@ -141,7 +141,7 @@ pub(crate) fn import(files: &[std::path::PathBuf], dir: &Path) -> Result<Vec<Cel
     Ok(cells)
 }
 
-/// Seconds per line of the producer tool.
+/// Seconds that one line of the producer tool covers.
 const INTERVAL_S: usize = 5;
 
 #[cfg(test)]

@@ -3,18 +3,19 @@
 use std::collections::HashSet;
 
 use weir_wire::fetch::AbortedTransaction;
+use weir_wire::records::{BatchView, RecordPosition, RecordsError};
 
 /// Producers whose current transaction was aborted, while the batches of a partition are read in
 /// order.
 #[derive(Debug, Default)]
-pub(super) struct AbortedFilter {
+pub(crate) struct AbortedFilter {
     /// Transactions that start later, latest first.
     later: Vec<AbortedTransaction>,
     producers: HashSet<i64>,
 }
 
 impl AbortedFilter {
-    pub(super) fn new(mut transactions: Vec<AbortedTransaction>) -> Self {
+    pub(crate) fn new(mut transactions: Vec<AbortedTransaction>) -> Self {
         transactions.sort_by_key(|one| std::cmp::Reverse(one.first_offset));
         Self {
             later: transactions,
@@ -22,9 +23,27 @@ impl AbortedFilter {
         }
     }
 
-    /// Returns `true` if the records of a transactional batch must be left out. Batches must come
-    /// in order.
-    pub(super) fn is_aborted(&mut self, producer_id: i64, last_offset: i64) -> bool {
+    /// Returns `true` for markers and for records of aborted transactions. Batches must come in
+    /// order.
+    pub(crate) fn leaves_out(&mut self, batch: &BatchView<'_>) -> Result<bool, RecordsError> {
+        if !batch.is_transactional() {
+            return Ok(batch.is_control());
+        }
+        let last_offset = batch.next_offset()?.saturating_sub(1);
+        let is_aborted = self.is_aborted(batch.producer_id, last_offset);
+        if !batch.is_control() {
+            return Ok(is_aborted);
+        }
+        let range = (0, batch.payload().len());
+        let (marker, _) = RecordPosition::read(&batch.base(), batch.payload(), range)?;
+        if marker.key(batch.payload()).is_some_and(is_abort) {
+            self.on_abort_marker(batch.producer_id);
+        }
+        Ok(true)
+    }
+
+    /// Returns `true` if the records of a transactional batch are of an aborted transaction.
+    fn is_aborted(&mut self, producer_id: i64, last_offset: i64) -> bool {
         while let Some(next) = self.later.last().copied() {
             if next.first_offset > last_offset {
                 break;
@@ -36,9 +55,14 @@ impl AbortedFilter {
     }
 
     /// Notes a marker at the end of an aborted transaction.
-    pub(super) fn on_abort_marker(&mut self, producer_id: i64) {
+    fn on_abort_marker(&mut self, producer_id: i64) {
         self.producers.remove(&producer_id);
     }
+}
+
+/// Returns `true` if a marker's key has the type of an aborted transaction.
+fn is_abort(key: &[u8]) -> bool {
+    key.get(2..4) == Some(&[0, 0])
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use super::buffers::{Buffer, BufferPool};
 use super::plan::PartitionKey;
 use crate::record::{HeaderList, Record};
 use weir_wire::fetch::AbortedTransaction;
-use weir_wire::records::{BatchBase, BatchView, Batches, Codec, DecompressBuffer, Headers};
-use weir_wire::records::{RecordPosition, RecordsError};
+use weir_wire::records::{
+    BatchBase, BatchView, Batches, Codec, DecompressBuffer, Headers, RecordPosition, RecordsError,
+};
 
 /// Records of one partition in a response.
 #[derive(Debug)]
@@ -295,28 +296,11 @@ impl OpenRecords {
         if last_offset < self.from {
             return Ok(true);
         }
-        let Some(aborted) = &mut self.aborted else {
-            return Ok(batch.is_control());
-        };
-        if !batch.is_transactional() {
-            return Ok(batch.is_control());
+        match &mut self.aborted {
+            Some(aborted) => aborted.leaves_out(batch),
+            None => Ok(batch.is_control()),
         }
-        let is_aborted = aborted.is_aborted(batch.producer_id, last_offset);
-        if !batch.is_control() {
-            return Ok(is_aborted);
-        }
-        let range = (0, batch.payload().len());
-        let (marker, _) = RecordPosition::read(&batch.base(), batch.payload(), range)?;
-        if marker.key(batch.payload()).is_some_and(is_abort) {
-            aborted.on_abort_marker(batch.producer_id);
-        }
-        Ok(true)
     }
-}
-
-/// Returns `true` if a marker's key has the type of an aborted transaction.
-fn is_abort(key: &[u8]) -> bool {
-    key.get(2..4) == Some(&[0, 0])
 }
 
 fn decompress(

@@ -132,6 +132,7 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
         let unknown = |it: &&i32| self.shared.position(self.consumer, **it).is_none();
         let new: Vec<i32> = self.partitions.iter().filter(unknown).copied().collect();
         if new.is_empty() {
+            self.shared.until_reading().await;
             return self.fetch().await;
         }
         let start = match self.shared.config.from_oldest {
@@ -184,6 +185,7 @@ impl<'a, S: LeanSink> LeaderFetcher<'a, S> {
             max_wait_ms: config.max_wait_ms,
             min_bytes: config.min_bytes,
             max_bytes: config.fetch_max_bytes,
+            committed_only: shared.committed_only,
         };
         let from = |partition: &i32| {
             let position = shared.position(consumer, *partition);

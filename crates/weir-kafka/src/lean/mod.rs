@@ -6,6 +6,7 @@
 //! Partitions that are added during the run are not read.
 
 mod cluster;
+mod command;
 mod config;
 mod connect_pacer;
 mod connection;
@@ -27,13 +28,14 @@ use tokio::task::LocalSet;
 
 use state::LeanState;
 
+pub use command::LeanCommand;
 pub use config::{LeanConfig, LeanGroups};
 pub use error::LeanError;
 pub use report::LeanReport;
 pub use sink::{LeanRecord, LeanSink};
 
-/// Runs the consumers on the calling task until `stop` becomes `true` or its sender is dropped.
-/// Needs a current-thread runtime with time and I/O enabled.
+/// Runs the consumers on the calling task until [`LeanCommand::Stop`], or until the sender of
+/// `commands` is dropped. Needs a current-thread runtime with time and I/O enabled.
 ///
 /// # Errors
 /// Only at the start: an invalid configuration, no reachable broker, or a missing topic; and a
@@ -41,18 +43,24 @@ pub use sink::{LeanRecord, LeanSink};
 pub async fn run(
     config: LeanConfig,
     sink: impl LeanSink + 'static,
-    mut stop: watch::Receiver<bool>,
+    mut commands: watch::Receiver<LeanCommand>,
 ) -> Result<LeanReport, LeanError> {
     config.check()?;
-    let shared = Rc::new(LeanState::new(config, sink)?);
+    let shared = Rc::new(LeanState::new(config, sink, commands.clone())?);
+    let stopped = async {
+        // The result locks the channel until it is dropped. An error means that the sender was
+        // dropped, so nothing else can stop the run.
+        let _ = commands
+            .wait_for(|command| *command == LeanCommand::Stop)
+            .await;
+    };
     let tasks = LocalSet::new();
     let outcome = tasks
         .run_until(async {
             tokio::select! {
                 outcome = supervise(Rc::clone(&shared)) => outcome,
                 error = shared.rejected() => Err(error),
-                // An error means that the sender was dropped, so nothing else can stop the run.
-                _ = stop.wait_for(|stop| *stop) => {
+                () = stopped => {
                     group::leave_all(&shared).await;
                     Ok(())
                 }
@@ -101,8 +109,8 @@ mod tests {
     fn run_now(config: LeanConfig) -> Result<LeanReport, LeanError> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build().expect("runtime");
-        let (_stop, stopped) = watch::channel(false);
-        runtime.block_on(run(config, IgnoringSink, stopped))
+        let (_sender, commands) = watch::channel(LeanCommand::Read);
+        runtime.block_on(run(config, IgnoringSink, commands))
     }
 
     #[test]

@@ -22,3 +22,18 @@ pub struct LeanReport {
     /// Commits that coordinators acknowledged.
     pub commits: u64,
 }
+
+impl LeanReport {
+    /// Adds the totals of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.ready += other.ready;
+        self.connections += other.connections;
+        self.disconnects += other.disconnects;
+        self.fetches += other.fetches;
+        self.records += other.records;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.assignments += other.assignments;
+        self.commits += other.commits;
+    }
+}

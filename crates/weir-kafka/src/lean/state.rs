@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::cluster::ClusterCache;
+use super::command::LeanCommand;
 use super::config::LeanConfig;
 use super::connect_pacer::ConnectPacer;
 use super::error::LeanError;
 use super::link::{BrokerAddress, LinkContext};
 use super::report::LeanReport;
 use super::sink::{LeanRecord, LeanSink};
+use crate::fetch::AbortedFilter;
 use weir_wire::fetch::FetchedPartition;
 use weir_wire::records::{Batches, DecompressBuffer};
 
@@ -37,6 +39,9 @@ pub(super) struct LeanState<S> {
     /// First rejection by a broker that never accepted a connection.
     rejection: watch::Sender<Option<LeanError>>,
     last_warning: Cell<Option<Instant>>,
+    commands: watch::Receiver<LeanCommand>,
+    /// Leave out records of aborted transactions.
+    pub(super) committed_only: bool,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +72,11 @@ enum Position {
 }
 
 impl<S: LeanSink> LeanState<S> {
-    pub(super) fn new(config: LeanConfig, sink: S) -> Result<Self, LeanError> {
+    pub(super) fn new(
+        config: LeanConfig,
+        sink: S,
+        commands: watch::Receiver<LeanCommand>,
+    ) -> Result<Self, LeanError> {
         let links = Rc::new(LinkContext::new(&config)?);
         Ok(Self {
             cluster: ClusterCache::new(&config, &links),
@@ -83,6 +92,8 @@ impl<S: LeanSink> LeanState<S> {
             accepted: RefCell::default(),
             rejection: watch::Sender::new(None),
             last_warning: Cell::default(),
+            commands,
+            committed_only: config.kafka.property("isolation.level") == Some("read_committed"),
             config,
         })
     }
@@ -230,6 +241,17 @@ impl<S: LeanSink> LeanState<S> {
         }
     }
 
+    /// Waits while the consumers are paused.
+    pub(super) async fn until_reading(&self) {
+        if *self.commands.borrow() == LeanCommand::Pause {
+            let mut commands = self.commands.clone();
+            // Without a sender, the run ends.
+            let _ = commands
+                .wait_for(|command| *command != LeanCommand::Pause)
+                .await;
+        }
+    }
+
     /// Passes a fetched partition's records to the sink and advances the position.
     pub(super) fn deliver(
         &self,
@@ -255,9 +277,10 @@ impl<S: LeanSink> LeanState<S> {
     ) -> Result<(), LeanError> {
         let mut sink = self.sink.borrow_mut();
         let mut scratch = self.scratch.borrow_mut();
+        let mut aborted = AbortedFilter::new(fetched.aborted().collect());
         for batch in Batches::new(fetched.records) {
             let batch = batch?;
-            if !batch.is_control() {
+            if !aborted.leaves_out(&batch)? {
                 for record in batch.records(&mut scratch)? {
                     let record = record?;
                     // A fetch response contains whole batches, which may start before the requested

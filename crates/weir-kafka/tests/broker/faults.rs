@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 
 use tokio::sync::watch;
-use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanSink};
+use weir_kafka::lean::{self, LeanCommand, LeanConfig, LeanError, LeanRecord, LeanSink};
 use weir_kafka::{Admin, KafkaSettings, ReaderKind, StartFrom};
 
 use crate::cluster::cluster;
@@ -25,7 +25,7 @@ struct EventLog {
     ready: mpsc::Sender<()>,
     seen: Vec<Vec<(i32, i64)>>,
     expected: usize,
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<LeanCommand>,
 }
 
 impl LeanSink for EventLog {
@@ -39,7 +39,7 @@ impl LeanSink for EventLog {
     fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
         self.seen[consumer].push((record.partition, record.offset));
         if self.seen.iter().all(|seen| seen.len() == self.expected) {
-            self.stop.send_replace(true);
+            self.stop.send_replace(LeanCommand::Stop);
         }
     }
 
@@ -57,7 +57,7 @@ fn consume_during<T: Send + 'static>(
     disturb: impl FnOnce() -> T + Send + 'static,
 ) -> (lean::LeanReport, T) {
     const CONSUMERS: usize = 10;
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = watch::channel(LeanCommand::Read);
     let (ready, is_ready) = mpsc::channel();
     let sink = Rc::new(RefCell::new(EventLog {
         missing: CONSUMERS,

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tokio::sync::{oneshot, watch};
-use weir_kafka::lean::{self, LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
+use weir_kafka::lean::{
+    self, LeanCommand, LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink,
+};
 
 use crate::support::{TEST_TIMEOUT, TestBroker, broker, lab, numbered, unique};
 
@@ -49,7 +51,7 @@ impl LeanSink for EventSink {
 /// Consumers on a separate thread.
 struct TestConsumers {
     events: Receiver<ConsumerEvent>,
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<LeanCommand>,
     kill: oneshot::Sender<()>,
     thread: JoinHandle<Option<LeanReport>>,
     ready: usize,
@@ -61,7 +63,7 @@ struct TestConsumers {
 impl TestConsumers {
     fn start(config: LeanConfig) -> Self {
         let (sender, events) = mpsc::channel();
-        let (stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(LeanCommand::Read);
         let (kill, killed) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -119,7 +121,7 @@ impl TestConsumers {
     }
 
     fn stop(self) -> LeanReport {
-        self.stop.send_replace(true);
+        self.stop.send_replace(LeanCommand::Stop);
         self.thread.join().expect("no panic").expect("not killed")
     }
 

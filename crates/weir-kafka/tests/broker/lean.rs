@@ -7,9 +7,12 @@ use std::rc::Rc;
 use kafka_protocol::records::Compression;
 use tokio::sync::watch;
 use weir_kafka::Acks;
-use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
+use weir_kafka::lean::{
+    self, LeanCommand, LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink,
+};
 
 use crate::support::{TEST_TIMEOUT, TestBroker, broker, numbered};
+use crate::transactions::write_transactions;
 use crate::wire;
 
 /// Collects records. Signals when all consumers are ready, and stops the run at `expected` records
@@ -23,7 +26,7 @@ struct RecordCollector {
     expected: usize,
     complete: usize,
     all_ready: Option<tokio::sync::oneshot::Sender<()>>,
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<LeanCommand>,
 }
 
 impl LeanSink for RecordCollector {
@@ -45,7 +48,7 @@ impl LeanSink for RecordCollector {
             self.complete += 1;
         }
         if self.complete == self.seen.len() {
-            self.stop.send_replace(true);
+            self.stop.send_replace(LeanCommand::Stop);
         }
     }
 
@@ -64,7 +67,7 @@ fn collect(
     expected: usize,
     produce: impl FnOnce() + Send + 'static,
 ) -> (RecordCollector, LeanReport) {
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = watch::channel(LeanCommand::Read);
     let (all_ready, wait_ready) = tokio::sync::oneshot::channel();
     let sink = Rc::new(RefCell::new(RecordCollector {
         ready: vec![false; config.consumers],
@@ -195,12 +198,101 @@ fn responses_over_buffer_and_fetch_limit_are_read() {
 }
 
 #[test]
-fn missing_topic_error_names_topic() {
+fn only_committed_records_are_delivered_if_requested() {
     let broker = broker();
-    let (_stop, stopped) = watch::channel(false);
+    let topic = broker.topic("committed", 1);
+    write_transactions(&broker.kafka(), &topic);
+    let level = |level| LeanConfig {
+        kafka: broker.kafka().with_property("isolation.level", level),
+        from_oldest: true,
+        ..config(&broker, &topic, 2)
+    };
+    for (level, values) in [
+        (level("read_uncommitted"), vec!["aborted", "committed"]),
+        (level("read_committed"), vec!["committed"]),
+    ] {
+        let (sink, _) = collect(level, values.len(), || ());
+        for seen in &sink.seen {
+            assert!(seen.iter().map(|it| &it.2).eq(values.iter()), "{seen:?}");
+        }
+    }
+}
+
+/// Collects until it is paused, and again after that.
+struct PausingCollector {
+    values: Vec<String>,
+    commands: watch::Sender<LeanCommand>,
+    ready: Option<tokio::sync::oneshot::Sender<()>>,
+}
+
+impl LeanSink for PausingCollector {
+    fn on_ready(&mut self, _: usize) {
+        let sender = self.ready.take().expect("only once");
+        sender.send(()).expect("test waits");
+    }
+
+    fn on_record(&mut self, _: usize, record: &LeanRecord<'_>) {
+        let value = String::from_utf8_lossy(record.value.expect("value"));
+        match &*value {
+            "before" => drop(self.commands.send_replace(LeanCommand::Pause)),
+            "last" => drop(self.commands.send_replace(LeanCommand::Stop)),
+            _ => assert_ne!(*self.commands.borrow(), LeanCommand::Pause, "{value}"),
+        }
+        self.values.push(value.into_owned());
+    }
+
+    fn on_error(&mut self, _: usize, error: &LeanError) {
+        panic!("{error}");
+    }
+
+    fn on_bytes(&mut self, _: usize, _: usize) {}
+}
+
+#[test]
+fn paused_consumer_reads_nothing_and_misses_nothing() {
+    let broker = broker();
+    let topic = broker.topic("paused", 1);
+    let (commands, receiver) = watch::channel(LeanCommand::Read);
+    let (ready, is_ready) = tokio::sync::oneshot::channel();
+    let sink = Rc::new(RefCell::new(PausingCollector {
+        values: Vec::new(),
+        commands: commands.clone(),
+        ready: Some(ready),
+    }));
+    let (sender, name, mut paused) = (broker.producer(), topic.clone(), commands.subscribe());
+    let produce = std::thread::spawn(move || {
+        is_ready.blocking_recv().expect("a consumer");
+        sender.store(&name, 0, &["before".to_owned()]);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().expect("runtime");
+        let is_paused = paused.wait_for(|command| *command == LeanCommand::Pause);
+        runtime.block_on(is_paused).expect("paused");
+        sender.store(&name, 0, &numbered("backlog", 20));
+        commands.send_replace(LeanCommand::Read);
+        sender.store(&name, 0, &["last".to_owned()]);
+    });
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().expect("runtime");
-    let (stop, _) = watch::channel(false);
+    let work = lean::run(config(&broker, &topic, 1), Rc::clone(&sink), receiver);
+    let outcome = runtime.block_on(async { tokio::time::timeout(TEST_TIMEOUT, work).await });
+    outcome.expect("in time").expect("ran");
+    produce.join().expect("produced");
+    let values = &sink.borrow().values;
+    let backlog = numbered("backlog", 20);
+    let expected = ["before"]
+        .into_iter()
+        .chain(backlog.iter().map(|it| &**it))
+        .chain(["last"]);
+    assert!(values.iter().map(|it| &**it).eq(expected), "{values:?}");
+}
+
+#[test]
+fn missing_topic_error_names_topic() {
+    let broker = broker();
+    let (_stop, stopped) = watch::channel(LeanCommand::Read);
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("runtime");
+    let (stop, _) = watch::channel(LeanCommand::Read);
     let sink = RecordCollector {
         ready: vec![],
         seen: vec![],

@@ -19,7 +19,9 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::{Decodable, StrBytes};
 use tokio::sync::watch;
-use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
+use weir_kafka::lean::{
+    self, LeanCommand, LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink,
+};
 use weir_kafka::{Admin, IngestConfig, KafkaIngest, KafkaSettings, ReaderKind};
 use weir_lab::{Lab, LabOptions, SecondListener};
 use weir_wire::header::write_request;
@@ -160,7 +162,7 @@ impl SecuredBroker {
             topic: "unused".to_owned(),
             ..LeanConfig::default()
         };
-        let (_stop, stopped) = watch::channel(false);
+        let (_stop, stopped) = watch::channel(LeanCommand::Read);
         let outcome = block_on(lean::run(config, MarkerCounter::new(0, None), stopped));
         assert!(begun.elapsed() < Duration::from_secs(4), "retried");
         outcome.expect_err("refused")
@@ -181,13 +183,13 @@ struct MarkerCounter {
     errors: Vec<String>,
     ready: Option<tokio::sync::oneshot::Sender<()>>,
     not_ready: usize,
-    stop: Option<watch::Sender<bool>>,
+    stop: Option<watch::Sender<LeanCommand>>,
 }
 
 impl MarkerCounter {
     fn new(
         consumers: usize,
-        signals: Option<(tokio::sync::oneshot::Sender<()>, watch::Sender<bool>)>,
+        signals: Option<(tokio::sync::oneshot::Sender<()>, watch::Sender<LeanCommand>)>,
     ) -> Self {
         let (ready, stop) = signals.unzip();
         Self {
@@ -214,7 +216,7 @@ impl LeanSink for MarkerCounter {
             self.missing -= 1;
         }
         if let (0, Some(stop)) = (self.missing, &self.stop) {
-            stop.send_replace(true);
+            stop.send_replace(LeanCommand::Stop);
         }
     }
 
@@ -232,7 +234,7 @@ fn consume_long(mechanism: &str) -> LeanReport {
     let producer = broker.plain.producer();
     let name = topic.clone();
     let (ready, wait_ready) = tokio::sync::oneshot::channel();
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = watch::channel(LeanCommand::Read);
     let produce = std::thread::spawn(move || {
         wait_ready.blocking_recv().expect("consumers are ready");
         let begun = Instant::now();

@@ -11,7 +11,7 @@ per_reader! {
 }
 
 /// Writes a record in an aborted transaction, then one in a committed transaction.
-fn write_transactions(kafka: &KafkaSettings, topic: &str) {
+pub(crate) fn write_transactions(kafka: &KafkaSettings, topic: &str) {
     let producer: BaseProducer = ClientConfig::new()
         .set("bootstrap.servers", &kafka.bootstrap_servers)
         .set("transactional.id", unique("transactions"))

@@ -1,18 +1,19 @@
 //! Event loop of the lean consumers, and the state of all consumers of a process: a delivery check
 //! and a small histogram each, and totals.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::rc::Rc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval_at};
-use weir_kafka::lean::{self, LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink};
+use weir_kafka::lean::{
+    self, LeanCommand, LeanConfig, LeanError, LeanRecord, LeanReport, LeanSink,
+};
 use weir_stats::CompactHistogram;
 
+use super::backlog::Backlog;
 use super::options::{ConsumerClient, ConsumerOptions};
 use super::origin::{OriginReader, key_name};
 use crate::clock::{Clock, nanos};
@@ -26,41 +27,74 @@ use crate::value_schema::DocumentFault;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Schedule, WorkerCommand};
 
-/// Runs lean consumers in this thread and polls them every 20 ms until `Break`. They end on their
-/// own only with an error at the start, or after `stop`.
+/// Runs lean consumers of each configuration in this thread, and does every 20 ms what `poll` says.
+/// They end on their own only with an error at the start, or after a command to stop.
 pub(super) fn run_lean<S: LeanSink + 'static>(
-    config: LeanConfig,
-    sink: &Rc<RefCell<S>>,
-    stop: &watch::Sender<bool>,
-    mut poll: impl FnMut(&mut S) -> ControlFlow<()>,
+    runs: Vec<(LeanConfig, S)>,
+    commands: &watch::Sender<LeanCommand>,
+    mut poll: impl FnMut() -> LeanCommand,
 ) -> Result<LeanReport> {
     let failed = |reason| LoadError::System("starting the event loop of the consumers", reason);
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().map_err(failed)?;
     runtime.block_on(async {
-        let consumers = lean::run(config, Rc::clone(sink), stop.subscribe());
+        let runs = runs.into_iter();
+        let runs = runs.map(|(config, sink)| lean::run(config, sink, commands.subscribe()));
+        let consumers = run_all(runs.collect());
         tokio::pin!(consumers);
         let mut ticks = interval_at(tokio::time::Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_stopping = false;
         loop {
             tokio::select! {
-                outcome = &mut consumers => return Ok(outcome?),
+                outcome = &mut consumers => return outcome,
                 _ = ticks.tick(), if !is_stopping => {
-                    is_stopping = poll(&mut sink.borrow_mut()).is_break();
+                    let command = poll();
+                    is_stopping = command == LeanCommand::Stop;
+                    commands.send_if_modified(|current| {
+                        // Consumers that have all they want are stopped already.
+                        let is_new = *current != command && *current != LeanCommand::Stop;
+                        if is_new {
+                            *current = command;
+                        }
+                        is_new
+                    });
                 }
-            }
-            if is_stopping {
-                // The receiver is closed only if the consumers have ended.
-                let _ = stop.send(true);
             }
         }
     })
 }
 
+/// Waits until all have ended, or one with an error, and adds up their totals.
+async fn run_all<F>(runs: Vec<F>) -> Result<LeanReport>
+where
+    F: Future<Output = Result<LeanReport, LeanError>>,
+{
+    let mut running: Vec<_> = runs.into_iter().map(Box::pin).collect();
+    let mut total = LeanReport::default();
+    std::future::poll_fn(|context| {
+        let mut at = 0;
+        while at < running.len() {
+            match running[at].as_mut().poll(context) {
+                Poll::Pending => at += 1,
+                Poll::Ready(Ok(report)) => {
+                    total.add(&report);
+                    drop(running.swap_remove(at));
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+            }
+        }
+        match running.is_empty() {
+            true => Poll::Ready(Ok(total)),
+            false => Poll::Pending,
+        }
+    })
+    .await
+}
+
 /// Sink of the lean consumers, and handler of the coordinator's commands.
 pub(super) struct LeanConsumers {
-    /// One per standalone consumer or per group. All records are due to each of them.
+    /// One per standalone consumer or per group. All records of its topic are due to each of them.
     clients: Vec<ConsumerState>,
     consumers: usize,
     per_client: usize,
@@ -87,10 +121,12 @@ pub(super) struct LeanConsumers {
     next_settle: Instant,
     busy: CpuUtilization,
     published: Option<PublishedReporter>,
+    backlog: Option<Backlog>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ConsumerState {
+    expected: Expected,
     checker: DeliveryChecker,
     latency: CompactHistogram,
 }
@@ -99,13 +135,23 @@ impl LeanConsumers {
     pub(super) fn new(options: &ConsumerOptions) -> Result<Self> {
         let clock = Clock::start();
         let now = Instant::now();
-        let per_client = options.groups.as_ref().map_or(1, |groups| groups.members);
-        let per_client = per_client.max(1);
+        let per_client = options.members().max(1);
         let clients = 0..options.clients.div_ceil(per_client);
+        let new_client = |unit| ConsumerState {
+            expected: match options.topics {
+                0 | 1 => Expected::All,
+                of => Expected::Topic {
+                    number: options.topic_of(unit),
+                    of,
+                },
+            },
+            checker: DeliveryChecker::default(),
+            latency: CompactHistogram::default(),
+        };
         let (source, local) = (&options.latency_from, LocalTime::system());
         let origins = OriginReader::new(source, options.marked_only, &options.values, local)?;
         Ok(Self {
-            clients: clients.map(|_| ConsumerState::default()).collect(),
+            clients: clients.map(new_client).collect(),
             consumers: options.clients,
             per_client,
             keys: KeyTable::default(),
@@ -127,11 +173,13 @@ impl LeanConsumers {
             next_settle: now,
             busy: CpuUtilization::start(options.client),
             published: options.published_report.map(PublishedReporter::start),
+            backlog: options.backlog.map(Backlog::new),
         })
     }
 
-    /// Handles commands, reports and the end of the run. Called 50 times per second.
-    pub(super) fn poll(&mut self, link: &CoordinatorChannel) -> ControlFlow<()> {
+    /// Handles commands, reports and the end of the run. Returns what the consumers have to do.
+    /// Called 50 times per second.
+    pub(super) fn poll(&mut self, link: &CoordinatorChannel) -> LeanCommand {
         if !self.is_ready_reported && self.ready >= self.consumers {
             self.is_ready_reported = true;
             link.events.ready(self.ready, None);
@@ -169,9 +217,12 @@ impl LeanConsumers {
         if let Some(published) = &mut self.published {
             published.poll(&link.events, now, is_stopping);
         }
-        match is_stopping {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        let pause = self.backlog.as_ref().zip(self.schedule.as_ref());
+        let is_pause = pause.is_some_and(|(it, schedule)| it.is_pause(schedule, now_unix_ns));
+        match (is_stopping, is_pause) {
+            (true, _) => LeanCommand::Stop,
+            (false, true) => LeanCommand::Pause,
+            (false, false) => LeanCommand::Read,
         }
     }
 
@@ -181,9 +232,18 @@ impl LeanConsumers {
             return false;
         };
         // Compares the sum first, which is cheaper than checking every consumer.
-        let expected = ledger.records(Expected::All) * self.clients.len() as u64;
-        let settled =
-            |client: &ConsumerState| client.checker.settle(ledger, Expected::All).lost == 0;
+        let mut of_topics: BTreeMap<_, u64> = BTreeMap::new();
+        let due = |client: &ConsumerState| {
+            let expected = client.expected;
+            *of_topics
+                .entry(expected)
+                .or_insert_with(|| ledger.records(expected))
+        };
+        let expected: u64 = self.clients.iter().map(due).sum();
+        let settled = |client: &ConsumerState| {
+            let counts = client.checker.settle(ledger, client.expected);
+            counts.lost == 0
+        };
         self.in_window >= expected && self.clients.iter().all(settled)
     }
 
@@ -202,8 +262,10 @@ impl LeanConsumers {
             errors: self.errors.clone(),
             ..DeliverySummary::default()
         };
+        let backlog = self.backlog.as_ref().zip(self.schedule.as_ref());
+        summary.backlog = backlog.map(|(backlog, schedule)| backlog.summary(schedule));
         let clients = self.clients.iter();
-        let clients = clients.map(|client| (&client.checker, &client.latency, Expected::All));
+        let clients = clients.map(|it| (&it.checker, &it.latency, it.expected));
         summary.settle(clients, self.ledger.as_ref(), self.meter.early);
         summary
     }
@@ -253,6 +315,9 @@ impl LeanConsumers {
         // The ledger uses the due times of the stamps; a text has only milliseconds.
         let checked_unix_ns = stamp.map_or(due_unix_ns, |stamp| stamp.due_unix_ns);
         let in_window = schedule.is_some_and(|schedule| schedule.in_window(checked_unix_ns));
+        if let Some((backlog, schedule)) = self.backlog.as_mut().zip(schedule) {
+            backlog.record(schedule, checked_unix_ns, at_unix_ns);
+        }
         self.in_window += u64::from(in_window);
         let key = key_name(key.unwrap_or_default());
         match stamp.zip(self.keys.id(key)) {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use weir_kafka::lean::LeanReport;
+use weir_kafka::lean::{LeanCommand, LeanReport};
 use weir_kafka::{IngestConfig, KafkaIngest, LentRecord};
 
 use super::lean_consumers::{LeanConsumers, POLL_INTERVAL};
@@ -28,6 +28,9 @@ pub(super) fn check(options: &ConsumerOptions) -> Result<()> {
     let reason = match options.groups {
         _ if options.clients > CLIENTS_MAX => {
             format!("at most {CLIENTS_MAX} --consumers: each has its own threads")
+        }
+        _ if options.topics > 1 || options.backlog.is_some() => {
+            "--topics and --backlog are not supported: use --client-library lean".to_owned()
         }
         Some(_) => "consumer groups are not supported: use --architecture standalone".to_owned(),
         None => return Ok(()),
@@ -58,7 +61,7 @@ pub(super) fn consume(
         }
         // A reader ends on its own only with an error.
         while started.is_ok() && !readers.iter().any(thread::ScopedJoinHandle::is_finished) {
-            if lock(&consumers).poll(link).is_break() {
+            if lock(&consumers).poll(link) == LeanCommand::Stop {
                 break;
             }
             thread::sleep(POLL_INTERVAL);

@@ -1,12 +1,14 @@
 //! Plain Kafka consumers: thousands in one thread, standalone or in groups. Each consumer or group
-//! reads the whole topic and checks it.
+//! reads a whole topic and checks it.
 
+mod backlog;
 mod latency_source;
 mod lean_consumers;
 mod librdkafka;
 mod options;
 mod origin;
 mod scan;
+mod topics;
 mod values;
 
 use std::cell::RefCell;
@@ -18,6 +20,7 @@ pub use latency_source::{LatencySource, UnknownSource};
 pub use options::{ConsumerClient, ConsumerOptions};
 pub use scan::{ScanOptions, run as run_scan};
 pub use values::ValueArgs;
+use weir_kafka::lean::LeanCommand;
 pub use weir_kafka::lean::LeanGroups;
 
 use crate::clients::raise_descriptors;
@@ -27,6 +30,7 @@ use crate::topic;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{Summary, WorkerRole};
 use lean_consumers::{LeanConsumers, run_lean};
+use topics::TopicConsumers;
 
 /// Consumes until the coordinator or the schedule ends it, or all records of the ledger have
 /// arrived. Returns the final summary.
@@ -35,11 +39,17 @@ use lean_consumers::{LeanConsumers, run_lean};
 /// [`LoadError`] if the consumers did not start; `link` gets no event about it.
 pub fn run(options: &ConsumerOptions, link: &CoordinatorChannel) -> Result<DeliverySummary> {
     link.events.hello(WorkerRole::Consume);
-    let brokers = topic::ensure(&options.kafka, &options.topic, None)?;
-    let members = options.groups.as_ref().map_or(1, |groups| groups.members);
+    let topics = topic::names(&options.topic, options.topics);
+    let brokers = topic::ensure(&options.kafka, &topics, None)?;
+    let members = options.members();
     if members == 0 || options.clients % members != 0 {
         let reason = format!("--consumers {} must be a multiple of it", options.clients);
         return Err(LoadError::option("--group-members", &members, reason));
+    }
+    let units = options.clients / members * options.share.of;
+    if !(1..=units).contains(&topics.len()) {
+        let reason = "give at least 1, and at most as many as consumers or groups: each reads one";
+        return Err(LoadError::option("--topics", &topics.len(), reason));
     }
     // A group member also has a connection to its group coordinator.
     let connections_each = brokers + usize::from(options.groups.is_some());
@@ -47,9 +57,10 @@ pub fn run(options: &ConsumerOptions, link: &CoordinatorChannel) -> Result<Deliv
     let summary = match options.client {
         ConsumerClient::Lean => {
             let consumers = Rc::new(RefCell::new(LeanConsumers::new(options)?));
-            let stop = watch::Sender::new(false);
-            let poll = |consumers: &mut LeanConsumers| consumers.poll(link);
-            let report = run_lean(options.config(), &consumers, &stop, poll)?;
+            let commands = watch::Sender::new(LeanCommand::Read);
+            let poll = || consumers.borrow_mut().poll(link);
+            let runs = TopicConsumers::all(options, &topics, &consumers);
+            let report = run_lean(runs, &commands, poll)?;
             consumers.borrow().summary(&report)
         }
         ConsumerClient::Librdkafka => {

@@ -24,8 +24,13 @@ pub enum ConsumerClient {
 pub struct ConsumerOptions {
     /// Cluster to read from.
     pub kafka: KafkaSettings,
-    /// Topic. Every consumer or group reads all its partitions from their end.
+    /// Topic, or prefix of several. Every consumer or group reads all partitions of one topic from
+    /// their end.
     pub topic: String,
+    /// Number of topics, at least 1; the consumers or groups are distributed over them.
+    pub topics: u32,
+    /// Time for which the consumers read nothing, from the start of the measured window.
+    pub backlog: Option<Duration>,
     /// Number of consumers of this process.
     pub clients: usize,
     /// Share of this process.
@@ -57,6 +62,8 @@ impl ConsumerOptions {
         Self {
             kafka: kafka.clone(),
             topic: topic.to_owned(),
+            topics: 1,
+            backlog: None,
             clients,
             share: WorkerShare::WHOLE,
             client: ConsumerClient::Lean,
@@ -71,16 +78,33 @@ impl ConsumerOptions {
         }
     }
 
-    pub(super) fn config(&self) -> LeanConfig {
+    /// Returns the configuration for one of several topics, which `consumers` of this process read.
+    pub(super) fn config(&self, (number, topic): (u32, &str), consumers: usize) -> LeanConfig {
+        let mut groups = self.groups.clone();
+        if let Some(groups) = groups.as_mut().filter(|_| self.topics > 1) {
+            groups.prefix = format!("{}topic-{number}-", groups.prefix);
+        }
         LeanConfig {
             kafka: self.kafka.clone(),
-            topic: self.topic.clone(),
-            consumers: self.clients,
+            topic: topic.to_owned(),
+            consumers,
             max_wait_ms: i32::try_from(self.max_wait.as_millis()).unwrap_or(i32::MAX),
-            connect_rate_per_s: self.ramp_per_s,
+            connect_rate_per_s: self.ramp_per_s.div_ceil(self.topics as usize),
             client_id: "weir-load-consume".to_owned(),
-            groups: self.groups.clone(),
+            groups,
             ..LeanConfig::default()
         }
+    }
+
+    /// Returns the number of consumers of a group; 1 without groups.
+    pub(super) fn members(&self) -> usize {
+        self.groups.as_ref().map_or(1, |groups| groups.members)
+    }
+
+    /// Returns the topic's number for a consumer or group of this process.
+    pub(super) fn topic_of(&self, unit: usize) -> u32 {
+        let unit = self.share.index + unit * self.share.of;
+        // A remainder of a u32 fits a u32.
+        (unit % self.topics.max(1) as usize) as u32
     }
 }

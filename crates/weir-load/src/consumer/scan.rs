@@ -3,13 +3,15 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use weir_kafka::KafkaSettings;
-use weir_kafka::lean::{LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink};
+use weir_kafka::lean::{
+    LeanCommand, LeanConfig, LeanError, LeanGroups, LeanRecord, LeanReport, LeanSink,
+};
 
 use super::lean_consumers::run_lean;
 use crate::clock::{Clock, nanos};
@@ -60,14 +62,16 @@ impl ScanOptions {
 /// it.
 pub fn run(options: &ScanOptions, link: &CoordinatorChannel) -> Result<ScanSummary> {
     link.events.hello(WorkerRole::Consume);
-    topic::ensure(&options.kafka, &options.topic, None)?;
+    topic::ensure(&options.kafka, slice::from_ref(&options.topic), None)?;
     link.events.ready(0, None);
     let mut summary = ScanSummary::default();
     if link.wait_for_start().is_some() {
-        let done = watch::Sender::new(false);
-        let sink = Rc::new(RefCell::new(ScanSink::new(options.messages, done.clone())));
-        let poll = |sink: &mut ScanSink| sink.poll(options.timeout, link);
-        let report = run_lean(options.config(), &sink, &done, poll)?;
+        let commands = watch::Sender::new(LeanCommand::Read);
+        let sink = ScanSink::new(options.messages, commands.clone());
+        let sink = Rc::new(RefCell::new(sink));
+        let poll = || sink.borrow_mut().poll(options.timeout, link);
+        let run = (options.config(), Rc::clone(&sink));
+        let report = run_lean(vec![run], &commands, poll)?;
         summary = sink.borrow().summary(&report);
     }
     link.events.finish(Summary::Scan(summary.clone()));
@@ -84,12 +88,12 @@ struct ScanSink {
     bytes: u64,
     wire_bytes: u64,
     errors: BTreeMap<String, u64>,
-    done: watch::Sender<bool>,
+    commands: watch::Sender<LeanCommand>,
     next_report: Instant,
 }
 
 impl ScanSink {
-    fn new(messages_max: u64, done: watch::Sender<bool>) -> Self {
+    fn new(messages_max: u64, commands: watch::Sender<LeanCommand>) -> Self {
         let clock = Clock::start();
         let started = Instant::now();
         Self {
@@ -102,12 +106,12 @@ impl ScanSink {
             bytes: 0,
             wire_bytes: 0,
             errors: BTreeMap::new(),
-            done,
+            commands,
             next_report: started + REPORT_INTERVAL,
         }
     }
 
-    fn poll(&mut self, timeout: Duration, link: &CoordinatorChannel) -> ControlFlow<()> {
+    fn poll(&mut self, timeout: Duration, link: &CoordinatorChannel) -> LeanCommand {
         let now = Instant::now();
         if now >= self.next_report {
             self.next_report = now + REPORT_INTERVAL;
@@ -117,8 +121,8 @@ impl ScanSink {
             link.events.progress(now_unix_ns, &counters, None, false);
         }
         match link.take_commands(drop) || now - self.last > timeout {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+            true => LeanCommand::Stop,
+            false => LeanCommand::Read,
         }
     }
 
@@ -152,8 +156,7 @@ impl LeanSink for ScanSink {
         self.bytes += length(record.key) + length(record.value);
         self.last = Instant::now();
         if self.messages == self.messages_max {
-            // The receiver is closed only if the consumer has already ended.
-            let _ = self.done.send(true);
+            self.commands.send_replace(LeanCommand::Stop);
         }
     }
 

@@ -18,12 +18,19 @@ pub(super) struct WindowRecords {
 }
 
 /// Records due to a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Expected {
     /// All keys.
     All,
     /// One key, for a client of one item.
     Key(KeyId),
+    /// One of several topics.
+    Topic {
+        /// Its number.
+        number: u32,
+        /// Number of topics, at least 1. Producer `p` writes to topic `p mod of`.
+        of: u32,
+    },
 }
 
 impl Ledger {
@@ -39,19 +46,23 @@ impl Ledger {
 
     /// Returns the number of records due to a client with this expectation.
     pub fn records(&self, expected: Expected) -> u64 {
-        let entries = self.expected(expected).iter();
+        let entries = self.expected(expected);
         entries.map(|entry| entry.count_in(0, u64::MAX)).sum()
     }
 
-    pub(super) fn expected(&self, expected: Expected) -> &[WindowRecords] {
-        match expected {
-            Expected::All => &self.entries,
+    pub(super) fn expected(&self, expected: Expected) -> impl Iterator<Item = &WindowRecords> {
+        let of_key = match expected {
+            Expected::All | Expected::Topic { .. } => &self.entries[..],
             Expected::Key(key) => {
                 let from = self.entries.partition_point(|entry| entry.key < key);
                 let until = self.entries.partition_point(|entry| entry.key <= key);
                 &self.entries[from..until]
             }
-        }
+        };
+        of_key.iter().filter(move |records| match expected {
+            Expected::Topic { number, of } => records.entry.producer % of == number,
+            Expected::All | Expected::Key(_) => true,
+        })
     }
 }
 

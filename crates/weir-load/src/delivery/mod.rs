@@ -10,4 +10,4 @@ mod summary;
 pub use checker::{Conflation, DeliveryCheck, DeliveryChecker};
 pub use ledger::{Expected, Ledger};
 pub(crate) use summary::count_error;
-pub use summary::{DeliveryCounts, DeliverySummary, Spread};
+pub use summary::{BacklogSummary, DeliveryCounts, DeliverySummary, Spread};

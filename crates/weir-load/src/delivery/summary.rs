@@ -54,12 +54,36 @@ pub struct DeliverySummary {
     /// Commits of consumer groups.
     #[serde(default)]
     pub group_commits: u64,
+    /// Records that arrived after a pause of the consumers; `None`: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<BacklogSummary>,
     /// Per-client 99th percentile of response latency in microseconds.
     pub client_p99_us: Spread,
     /// Per-client deliveries in the window.
     pub client_deliveries: Spread,
     /// Errors by text.
     pub errors: BTreeMap<String, u64>,
+}
+
+/// Backlog that built up while consumers paused, and how it was drained.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BacklogSummary {
+    /// Deliveries, to all consumers together, of records due during the pause.
+    pub records: u64,
+    /// Time from the end of the pause to the last of them, in nanoseconds.
+    pub drain_ns: u64,
+}
+
+impl BacklogSummary {
+    fn merge(&mut self, other: &Self) {
+        self.records += other.records;
+        self.drain_ns = self.drain_ns.max(other.drain_ns);
+    }
+
+    /// Returns the deliveries per second from the end of the pause to the last one.
+    pub fn records_per_s(&self) -> f64 {
+        self.records as f64 * 1e9 / self.drain_ns.max(1) as f64
+    }
 }
 
 impl DeliveryCounts {
@@ -97,6 +121,9 @@ impl DeliverySummary {
         self.timed_by_timestamp += other.timed_by_timestamp;
         self.log_append_time = self.log_append_time.or(other.log_append_time);
         self.latency_resolution_ns = self.latency_resolution_ns.max(other.latency_resolution_ns);
+        if let Some(other) = &other.backlog {
+            self.backlog.get_or_insert_default().merge(other);
+        }
         self.client_p99_us.merge(&other.client_p99_us);
         self.client_deliveries.merge(&other.client_deliveries);
         for (text, count) in &other.errors {

@@ -85,7 +85,7 @@ pub fn run(options: &FloorOptions, link: &CoordinatorChannel) -> Result<FloorSum
 
 fn start_ingest(options: &FloorOptions) -> Result<KafkaIngest> {
     let kafka = options.kafka.settings()?;
-    topic::ensure(&kafka, &options.topic, None)?;
+    topic::ensure(&kafka, std::slice::from_ref(&options.topic), None)?;
     let config = IngestConfig {
         kafka,
         client_id: "weir-load-floor".to_owned(),

@@ -60,16 +60,7 @@ impl PublishRecorder {
 
     /// Returns schedule lag and acknowledgement times of all ended intervals.
     pub(super) fn totals(&self) -> [Quantiles; 2] {
-        self.totals.each_ref().map(|histogram| {
-            let at = |percentile| histogram.percentile_ns(percentile).unwrap_or(0);
-            Quantiles {
-                count: histogram.count(),
-                p50_ns: at(50.0),
-                p99_ns: at(99.0),
-                p999_ns: at(99.9),
-                max_ns: histogram.max_ns().unwrap_or(0),
-            }
-        })
+        self.totals.each_ref().map(Quantiles::of)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Load producer: an open-loop schedule, one librdkafka client, one thread.
 //!
-//! Logical producers share the client: record `i` of the schedule belongs to producer `i mod P`.
+//! Logical producers share the client: record `i` of the schedule belongs to producer `p = i mod P`,
+//! which writes to topic `p mod T`.
 
 mod meter;
 mod options;
@@ -8,6 +9,7 @@ mod record_args;
 mod record_header;
 mod sender;
 mod tracker;
+mod transactions;
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -26,6 +28,7 @@ use crate::topic;
 use crate::worker::CoordinatorChannel;
 use crate::worker::protocol::{ProduceSummary, Summary, WorkerRole};
 use options::ProducerNumbers;
+use sender::TargetTopic;
 use tracker::{AckQueue, ProduceAck};
 
 /// Connects, reports ready, waits for the start command and follows the schedule. Returns the final
@@ -41,10 +44,20 @@ pub fn run(options: &ProducerOptions, link: &CoordinatorChannel) -> Result<Produ
     // Before the topic is created, because not every schema has values of the size.
     let payloads = PayloadGenerator::new(&options.payload_spec(&kafka)?, LocalTime::system())?;
     numbers.check_keys(payloads.names().len())?;
-    let brokers = topic::ensure(&kafka, &options.topic, options.create_topic)?;
+    let topics = topic::names(&options.topic, options.topics);
+    let brokers = topic::ensure(&kafka, &topics, Some(&options.new_topic))?;
     let clock = Clock::start();
     let acks = AckQueue::default();
-    let (producer, partitions) = start_client((options, &kafka), clock, &acks)?;
+    let producer = start_client((options, &kafka), clock, &acks)?;
+    // Waits for the leaders of the topics, so that the first record is not late.
+    let topics = topics.into_iter().map(|name| {
+        let partitions = producer.partitions(&name, CONNECT_TIMEOUT)?;
+        Ok(TargetTopic { name, partitions })
+    });
+    let topics = topics.collect::<Result<Vec<_>>>()?;
+    if options.transaction_duration.is_some() {
+        producer.init_transactions(CONNECT_TIMEOUT)?;
+    }
     link.events.ready(brokers, None);
     let summary = match link.wait_for_start() {
         Some(schedule) => {
@@ -52,7 +65,8 @@ pub fn run(options: &ProducerOptions, link: &CoordinatorChannel) -> Result<Produ
                 producer: &producer,
                 acks: &acks,
                 clock,
-                partitions: options.partitions_by_name(&kafka).then_some(partitions),
+                topics,
+                partitions_by_name: options.partitions_by_name(&kafka),
             };
             sender::ScheduledSender::new(options, numbers, schedule, target, payloads, link).run()
         }
@@ -66,7 +80,7 @@ fn start_client(
     (options, kafka): (&ProducerOptions, &KafkaSettings),
     clock: Clock,
     acks: &AckQueue,
-) -> Result<(Producer, usize)> {
+) -> Result<Producer> {
     let sink = Arc::clone(acks);
     let on_delivery = move |delivery: weir_kafka::DeliveryReport| {
         let ack = ProduceAck {
@@ -77,10 +91,8 @@ fn start_client(
         let mut acks = sink.lock().unwrap_or_else(PoisonError::into_inner);
         acks.push(ack);
     };
-    let producer = Producer::start(&options.client_config(kafka), Box::new(on_delivery))?;
-    // Waits for the topic's leaders, so that the first record is not late.
-    let partitions = producer.partitions(&options.topic, CONNECT_TIMEOUT)?;
-    Ok((producer, partitions))
+    let config = options.client_config(kafka);
+    Ok(Producer::start(&config, Box::new(on_delivery))?)
 }
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

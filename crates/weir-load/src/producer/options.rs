@@ -9,6 +9,7 @@ use weir_kafka::{Acks, KafkaSettings, ProducerConfig};
 
 use super::record_args::RecordArgs;
 use super::record_header::RecordHeader;
+use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::kafka::KafkaArgs;
 use crate::pacer::Rate;
@@ -16,6 +17,7 @@ use crate::payload::{
     KeyDistribution, MembersSpec, PayloadKind, PayloadSpec, RecordSpec, ReplayFormat, ReplaySource,
 };
 use crate::share::WorkerShare;
+use crate::topic::NewTopicArgs;
 use crate::units::{parse_count, parse_duration};
 
 /// Options of a producer.
@@ -27,10 +29,16 @@ pub struct ProducerOptions {
     /// Topic to write to
     #[arg(long, value_name = "NAME")]
     pub topic: String,
+    /// Number of topics, named NAME-0, NAME-1 and so on
+    ///
+    /// Each producer writes to one of them, so that there must be at least as many producers.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub topics: u32,
     /// Records per second of all producers together [default: 100]
     ///
-    /// For example 100, 0.5 or 10k.
-    #[arg(long, value_name = "RECORDS_PER_S", value_parser = rate, conflicts_with = "pause")]
+    /// For example 100, 0.5 or 10k. With -1 the rate has no limit: a record is due when it is sent.
+    #[arg(long, value_name = "RECORDS_PER_S", value_parser = rate, conflicts_with = "pause",
+          allow_negative_numbers = true)]
     pub rate: Option<Rate>,
     /// Number of producers named in the values (pid-0, pid-1 ...), used in turn
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
@@ -143,9 +151,18 @@ pub struct ProducerOptions {
     /// Compression of record batches: none, gzip, snappy, lz4 or zstd
     #[arg(long, value_name = "NAME", default_value = "none")]
     pub compression: String,
-    /// Create the topic if it does not exist, with one partition by default
-    #[arg(long, value_name = "PARTITIONS", num_args = 0..=1, default_missing_value = "1")]
-    pub create_topic: Option<u32>,
+    /// How missing topics are created.
+    #[command(flatten)]
+    pub new_topic: NewTopicArgs,
+    /// Send the records in transactions of this duration
+    ///
+    /// Consumers with isolation.level=read_committed receive them after the commit. While a
+    /// transaction is committed, records that become due wait; this is no schedule lag.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub transaction_duration: Option<Duration>,
+    /// Transactional id [default: new for each run]
+    #[arg(long, value_name = "ID", requires = "transaction_duration")]
+    pub transactional_id: Option<String>,
     /// Maximum p99 schedule lag; a run above it is invalid (exit code 4)
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "20ms")]
     pub max_lag: Duration,
@@ -305,6 +322,17 @@ impl ProducerOptions {
         self.kind().is_ok_and(|kind| kind == PayloadKind::JsonKeyX) && !chosen
     }
 
+    /// Returns the transactional id of the share.
+    fn transactional_id(&self) -> String {
+        let unix_ms = Clock::start().now_unix_ns() / 1_000_000;
+        let new = || format!("weir-{unix_ms}-{}", std::process::id());
+        let id = self.transactional_id.clone().unwrap_or_else(new);
+        match self.share == WorkerShare::WHOLE {
+            true => id,
+            false => format!("{id}-{}", self.share.index),
+        }
+    }
+
     pub(super) fn client_config(&self, kafka: &KafkaSettings) -> ProducerConfig {
         ProducerConfig {
             // The published generator uses the Java client; murmur2 gives the same partitions.
@@ -316,6 +344,7 @@ impl ProducerOptions {
             idempotent: !self.no_idempotence,
             linger_ms: self.linger.as_secs_f64() * 1000.0,
             compression: self.compression.clone(),
+            transactional_id: self.transaction_duration.map(|_| self.transactional_id()),
             ..ProducerConfig::default()
         }
     }
@@ -342,13 +371,32 @@ impl ProducerNumbers {
         let streams = u64::from(keys) * u64::from(producers);
         let texts = streams.max(keys.into()) * u64::from(members);
         let share = options.share;
-        let rules: [(bool, &'static str, &dyn ToString, &str); 11] = [
+        let is_in_transactions = options.transaction_duration.is_some();
+        let rules: [(bool, &'static str, &dyn ToString, &str); 14] = [
             (producers > 0, "--producers", &0, "at least one is needed"),
             (
                 share.of <= producers as usize,
                 "--producers",
                 &producers,
                 "each machine needs one; give more producers or fewer machines",
+            ),
+            (
+                (1..=producers).contains(&options.topics),
+                "--topics",
+                &options.topics,
+                "give at least 1, and at least as many --producers, each of which writes to one",
+            ),
+            (
+                options.topics == 1 || options.replay().is_none(),
+                "--topics",
+                &options.topics,
+                "records of a file or topic are sent to one topic",
+            ),
+            (
+                !is_in_transactions || (options.acks == Acks::All && !options.no_idempotence),
+                "--transaction-duration",
+                &"with other --acks than all or --no-idempotence",
+                "transactions need both: omit these options",
             ),
             (
                 share == WorkerShare::WHOLE || options.replay().is_none(),
@@ -435,6 +483,9 @@ impl ProducerNumbers {
 
 /// Parses a count or a decimal number of records per second.
 fn rate(text: &str) -> Result<Rate, Box<dyn Error + Send + Sync>> {
+    if text == "-1" {
+        return Ok(Rate::UNLIMITED);
+    }
     let rate = match text.parse::<f64>() {
         Ok(rate) => rate,
         Err(_) => parse_count(text)? as f64,
@@ -482,6 +533,23 @@ mod tests {
             .expect_err("no member to mark")
             .to_string();
         assert!(error.starts_with("--mark with --kind keyed: "), "{error}");
+        let options = ProducerOptions {
+            topics: 11,
+            ..ProducerOptions::default()
+        };
+        let error = ProducerNumbers::new(&options)
+            .expect_err("fewer producers than topics")
+            .to_string();
+        assert!(error.starts_with("--topics 11: "), "{error}");
+        let options = ProducerOptions {
+            transaction_duration: Some(Duration::from_secs(1)),
+            acks: Acks::Leader,
+            ..ProducerOptions::default()
+        };
+        let error = ProducerNumbers::new(&options)
+            .expect_err("transactions with acks 1")
+            .to_string();
+        assert!(error.starts_with("--transaction-duration "), "{error}");
         let options = ProducerOptions {
             kind: PayloadKind::JsonKeyX,
             mark: true,

@@ -4,12 +4,14 @@ use std::sync::PoisonError;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_kafka::{Producer, SendError};
+use weir_kafka::{Producer, SendError, TransactionError};
 
 use super::meter::PublishRecorder;
 use super::options::{ProducerNumbers, ProducerOptions};
 use super::tracker::{AckQueue, ProduceAck, Tracker};
+use super::transactions::Transactions;
 use crate::clock::{Clock, nanos};
+use crate::delivery::count_error;
 use crate::pacer::Pacer;
 use crate::payload::{KeyChoice, PayloadGenerator};
 use crate::stamp::{DUE_HEADER, SEQ_HEADER, Stamp, TEXT_HEADER, TEXT_STAMP_LEN_MAX};
@@ -20,8 +22,14 @@ pub(super) struct ProduceTarget<'a> {
     pub(super) producer: &'a Producer,
     pub(super) acks: &'a AckQueue,
     pub(super) clock: Clock,
-    /// Number of partitions, if the record's name selects the partition; `None`: its key does.
-    pub(super) partitions: Option<usize>,
+    pub(super) topics: Vec<TargetTopic>,
+    /// The record's name selects the partition, not its key.
+    pub(super) partitions_by_name: bool,
+}
+
+pub(super) struct TargetTopic {
+    pub(super) name: String,
+    pub(super) partitions: usize,
 }
 
 pub(super) struct ScheduledSender<'a> {
@@ -36,6 +44,10 @@ pub(super) struct ScheduledSender<'a> {
     text_stamp: Vec<u8>,
     tracker: Tracker,
     meter: PublishRecorder,
+    transactions: Option<Transactions<'a>>,
+    /// End of the last commit. Records that became due before it have waited for the transaction,
+    /// not for the sender.
+    committed_unix_ns: u64,
     /// Acknowledgements to process; swapped with the shared queue to hold its lock only briefly.
     taken: Vec<ProduceAck>,
     next: u64,
@@ -74,6 +86,10 @@ impl<'a> ScheduledSender<'a> {
             text_stamp: Vec::with_capacity(TEXT_STAMP_LEN_MAX),
             tracker: Tracker::new(streams, schedule),
             meter: PublishRecorder::new(target.clock.now_unix_ns(), numbers.share),
+            transactions: options
+                .transaction_duration
+                .map(|duration| Transactions::new(target.producer, duration)),
+            committed_unix_ns: 0,
             taken: Vec::new(),
             next: 0,
             sent: 0,
@@ -90,6 +106,7 @@ impl<'a> ScheduledSender<'a> {
     /// Follows the schedule to its end, waits for acknowledgements and returns the summary.
     pub(super) fn run(mut self) -> ProduceSummary {
         self.follow_schedule();
+        self.commit(true);
         // On a stop command, records that became due but were not sent do not count.
         self.due_at_end = Some(if self.stopping { self.next } else { self.due() });
         let deadline = Instant::now() + self.options.drain;
@@ -124,7 +141,11 @@ impl<'a> ScheduledSender<'a> {
 
     /// Returns the number of records in the whole schedule.
     fn limit(&self) -> u64 {
-        let by_time = self.due_before(self.schedule.stop_unix_ns);
+        let by_time = match self.numbers.rate.is_unlimited() {
+            true if self.target.clock.now_unix_ns() >= self.schedule.stop_unix_ns => self.next,
+            true => u64::MAX,
+            false => self.due_before(self.schedule.stop_unix_ns),
+        };
         let count = self.options.count.unwrap_or(u64::MAX);
         self.numbers.share.count(count).min(by_time)
     }
@@ -136,10 +157,16 @@ impl<'a> ScheduledSender<'a> {
     }
 
     fn due_by_now(&self) -> u64 {
+        if self.numbers.rate.is_unlimited() {
+            return self.next + HOUSEKEEPING_RECORDS;
+        }
         self.due_before(self.target.clock.now_unix_ns().saturating_add(1))
     }
 
     fn due(&self) -> u64 {
+        if self.numbers.rate.is_unlimited() {
+            return self.next;
+        }
         let due = || self.due_by_now().min(self.limit());
         self.due_at_end.unwrap_or_else(due)
     }
@@ -149,6 +176,8 @@ impl<'a> ScheduledSender<'a> {
         let wake = self.schedule.start_unix_ns.saturating_add(wake_ns);
         let now = Instant::now();
         let until = self.target.clock.instant(wake).min(now + COMMAND_POLL);
+        let commit = self.transactions.as_ref().and_then(Transactions::until);
+        let until = until.min(commit.unwrap_or(until));
         if let Some(pause) = until.min(self.next_report).checked_duration_since(now) {
             thread::sleep(pause);
         }
@@ -156,10 +185,18 @@ impl<'a> ScheduledSender<'a> {
 
     /// Sends record `next`; while the queue is full, it waits until the run ends. The key is drawn
     /// once per record, so that the same seed gives the same records regardless of the queue.
+    /// Without a rate, the record is due when the queue has space.
     fn send_next(&mut self) {
         let index = self.next;
+        if !self.begin() {
+            return;
+        }
         self.next += 1;
-        let due_unix_ns = self.schedule.start_unix_ns + self.pacer.due_ns(index);
+        let is_unlimited = self.numbers.rate.is_unlimited();
+        let mut due_unix_ns = match is_unlimited {
+            true => self.target.clock.now_unix_ns(),
+            false => self.schedule.start_unix_ns + self.pacer.due_ns(index),
+        };
         // A remainder of a u32 fits a u32.
         let producer = (index % u64::from(self.numbers.producers)) as u32;
         let key = self.payloads.next_name(&mut self.key_choice);
@@ -174,13 +211,18 @@ impl<'a> ScheduledSender<'a> {
         loop {
             let sent_unix_ns = self.target.clock.now_unix_ns();
             stamp.sent_unix_ns = Some(sent_unix_ns);
-            match self.try_send(key, &stamp, !delayed) {
+            if is_unlimited {
+                due_unix_ns = sent_unix_ns;
+                stamp.due_unix_ns = sent_unix_ns;
+            }
+            match self.try_send(key, &stamp, !delayed || is_unlimited) {
                 Ok(bytes) => {
                     self.sent += 1;
                     self.bytes_sent += bytes as u64;
                     self.last_send_unix_ns = sent_unix_ns;
                     self.tracker.sent(stream, &stamp, sent_unix_ns);
-                    let lag_ns = sent_unix_ns.saturating_sub(due_unix_ns);
+                    let free_unix_ns = due_unix_ns.max(self.committed_unix_ns);
+                    let lag_ns = sent_unix_ns.saturating_sub(free_unix_ns);
                     self.meter.lag(lag_ns, self.schedule.in_window(due_unix_ns));
                     return;
                 }
@@ -206,9 +248,11 @@ impl<'a> ScheduledSender<'a> {
             true => self.payloads.make(key, stamp),
             false => self.payloads.stamp_again(key, stamp),
         }
+        let topics = &self.target.topics;
+        let topic = &topics[stamp.producer as usize % topics.len()];
         // The remainder is less than the number of partitions, an `i32`.
-        let partitions = self.target.partitions;
-        let partition = partitions.map(|count| (key % count.max(1)) as i32);
+        let by_name = (key % topic.partitions.max(1)) as i32;
+        let partition = self.target.partitions_by_name.then_some(by_name);
         let (key, value) = (self.payloads.key(key), self.payloads.value());
         let (due, seq) = (stamp.due_header(), stamp.seq_header());
         stamp.write_text(&mut self.text_stamp);
@@ -241,8 +285,16 @@ impl<'a> ScheduledSender<'a> {
             }
         };
         let token = self.tracker.next_token() as u64;
-        let (producer, topic) = (&self.target.producer, &self.options.topic);
-        producer.send(topic, partition, key, Some(value), headers, None, token)?;
+        let producer = self.target.producer;
+        producer.send(
+            &topic.name,
+            partition,
+            key,
+            Some(value),
+            headers,
+            None,
+            token,
+        )?;
         Ok(value.len() + key.map_or(0, <[u8]>::len))
     }
 
@@ -255,8 +307,38 @@ impl<'a> ScheduledSender<'a> {
         !self.stopping && self.target.clock.now_unix_ns() < last
     }
 
+    /// Begins a transaction if the record needs one. Returns `false` if the run ends with an error.
+    fn begin(&mut self) -> bool {
+        let begun = self.transactions.as_mut().map(Transactions::begin);
+        self.continue_after(begun)
+    }
+
+    /// Commits the transaction if its time is over, or in any case if `at_end`.
+    fn commit(&mut self, at_end: bool) {
+        let Some(transactions) = &mut self.transactions else {
+            return;
+        };
+        let was_open = transactions.until().is_some();
+        let committed = transactions.commit(at_end);
+        if was_open && transactions.until().is_none() {
+            self.committed_unix_ns = self.target.clock.now_unix_ns();
+        }
+        self.continue_after(Some(committed));
+    }
+
+    /// Ends the run after a failed transaction, because its result would not be valid.
+    fn continue_after(&mut self, outcome: Option<Result<(), TransactionError>>) -> bool {
+        let Some(Err(error)) = outcome else {
+            return true;
+        };
+        count_error(&mut self.tracker.errors, &error.to_string());
+        self.stopping = true;
+        false
+    }
+
     fn poll_housekeeping(&mut self) {
         self.take_acks();
+        self.commit(false);
         self.stopping |= self.link.take_commands(|command| {
             if let WorkerCommand::Start(schedule) = command {
                 // Due times stay the same.
@@ -308,6 +390,10 @@ impl<'a> ScheduledSender<'a> {
         let due_from = self.due_before(schedule.measure_from_unix_ns).min(due);
         let [schedule_lag, publish_ack] = self.meter.totals();
         let numbers = self.numbers;
+        let due_in_window = match numbers.rate.is_unlimited() {
+            true => schedule_lag.count,
+            false => due_until.saturating_sub(due_from),
+        };
         let producers = (0..numbers.producers).map(|index| numbers.producer(index));
         let producers: Vec<u32> = producers.collect();
         let names = self.payloads.names();
@@ -321,13 +407,14 @@ impl<'a> ScheduledSender<'a> {
             acked: self.tracker.acked,
             failed: self.tracker.failed,
             unacknowledged: self.tracker.unacknowledged() as u64,
-            due_in_window: due_until.saturating_sub(due_from),
+            due_in_window,
             acked_in_window: self.tracker.acked_in_window,
             bytes_sent: self.bytes_sent,
             wire_bytes_sent: self.target.producer.wire_bytes(),
             queue_full: self.queue_full,
             schedule_lag,
             publish_ack,
+            transactions: self.transactions.as_ref().map(Transactions::summary),
             errors: self.tracker.errors.clone(),
             ledger: self.tracker.into_ledger(names, &producers),
         }

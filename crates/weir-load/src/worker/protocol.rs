@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
+use weir_stats::Histogram;
 
 use crate::delivery::DeliverySummary;
 use crate::error::ErrorClass;
@@ -263,6 +264,9 @@ pub struct ProduceSummary {
     pub schedule_lag: Quantiles,
     /// Time from send to acknowledgement of the same records, in nanoseconds.
     pub publish_ack: Quantiles,
+    /// Transactions of the records; `None`: they were sent without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<TransactionSummary>,
     /// Failed sends by reason.
     pub errors: BTreeMap<String, u64>,
     /// Acknowledged records, with which clients compare their deliveries.
@@ -286,11 +290,29 @@ impl ProduceSummary {
         self.queue_full += other.queue_full;
         self.schedule_lag.merge(&other.schedule_lag);
         self.publish_ack.merge(&other.publish_ack);
+        if let Some(other) = &other.transactions {
+            let own = self.transactions.get_or_insert_default();
+            own.committed += other.committed;
+            own.aborted += other.aborted;
+            own.commit.merge(&other.commit);
+        }
         for (reason, count) in &other.errors {
             *self.errors.entry(reason.clone()).or_default() += count;
         }
         self.ledger.extend_from_slice(&other.ledger);
     }
+}
+
+/// Transactions of a producer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransactionSummary {
+    /// Number of committed transactions.
+    pub committed: u64,
+    /// Number of transactions whose commit failed. Their records do not count as failed, but
+    /// consumers of committed records never receive them.
+    pub aborted: u64,
+    /// Time that a commit took, in nanoseconds.
+    pub commit: Quantiles,
 }
 
 /// Selected percentiles of one histogram, in nanoseconds.
@@ -310,6 +332,18 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
+    /// Returns the percentiles of a histogram; zero without values.
+    pub fn of(histogram: &Histogram) -> Self {
+        let at = |percentile| histogram.percentile_ns(percentile).unwrap_or(0);
+        Self {
+            count: histogram.count(),
+            p50_ns: at(50.0),
+            p99_ns: at(99.0),
+            p999_ns: at(99.9),
+            max_ns: histogram.max_ns().unwrap_or(0),
+        }
+    }
+
     fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.p50_ns = self.p50_ns.max(other.p50_ns);

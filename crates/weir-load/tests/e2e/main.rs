@@ -2,6 +2,7 @@
 //! else one that the tests start.
 
 mod records;
+mod shapes;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,6 +24,7 @@ use weir_load::pacer::Rate;
 use weir_load::payload::PayloadKind;
 use weir_load::producer::{self, ProducerOptions};
 use weir_load::stamp::Stamp;
+use weir_load::topic::NewTopicArgs;
 use weir_load::worker::protocol::{
     LatencyTag, ProduceSummary, Schedule, Summary, WorkerCommand, WorkerEvent,
 };
@@ -635,7 +637,10 @@ fn missing_topic_is_an_error_or_created() {
     assert!(worker.finish().1.is_err());
 
     let creating = ProducerOptions {
-        create_topic: Some(2),
+        new_topic: NewTopicArgs {
+            create_topic: Some(2),
+            ..NewTopicArgs::default()
+        },
         ..options(&topic, 10.0)
     };
     let worker = TestWorker::start(move |link| producer::run(&creating, link));

@@ -60,13 +60,13 @@ pub(super) fn answer(run: &Run) -> Option<String> {
         (Rival::Floor(floor), _) => against_floor(best, floor),
         (Rival::Fastest(other), Some(_)) => by_response_time((best, other), &points),
         (Rival::None, Some(own_ms)) => format!(
-            "{} sustains {} with a mean response time of {}{}.",
-            capital(&subject(best)),
+            "{} {} with a mean response time of {}{}.",
+            capital(&sustains(best)),
             at(best),
             duration(own_ms),
             next_best(best, &sustained, &points)
         ),
-        (_, None) => format!("{} sustains {}.", capital(&subject(best)), at(best)),
+        (_, None) => format!("{} {}.", capital(&sustains(best)), at(best)),
     })
 }
 
@@ -130,10 +130,10 @@ fn next_best(
 ) -> String {
     let is_other = |it: &Repetitions<'_>| name(it) != name(best) && !is(it, FLOOR);
     if let Some(next) = highest(sustained.iter().copied().filter(|it| is_other(it))) {
-        return format!("; {} sustains at most {}", subject(next), at(next));
+        return format!("; {} at most {}", sustains(next), at(next));
     }
     match points.iter().find(|it| is_other(it)) {
-        Some(other) => format!("; {} sustains no tested load", subject(other)),
+        Some(other) => format!("; {} no tested load", sustains(other)),
         None => String::new(),
     }
 }
@@ -246,7 +246,7 @@ fn against_floor(best: &Repetitions<'_>, floor: &Repetitions<'_>) -> String {
             subject(best),
             ratio(&found, "the CPU of bare socket writes")
         ),
-        _ => format!("{} sustains {}.", capital(&subject(best)), at(best)),
+        _ => format!("{} {}.", capital(&sustains(best)), at(best)),
     }
 }
 
@@ -305,6 +305,15 @@ fn subject(point: &Repetitions<'_>) -> String {
         "groups" => "consumer groups".to_owned(),
         _ => name,
     }
+}
+
+/// Returns the subject and its verb.
+fn sustains(point: &Repetitions<'_>) -> String {
+    let verb = match is_plain(point) {
+        true => "sustain",
+        false => "sustains",
+    };
+    format!("{} {verb}", subject(point))
 }
 
 /// Returns the load point in words: `10,000 clients at 100 records/s`.

@@ -2,6 +2,7 @@
 //!
 //! Every report format begins with this sentence. It is computed from the same means as the tables.
 
+mod backlog;
 mod clients;
 mod headline;
 mod noise;
@@ -25,6 +26,7 @@ pub fn answer(run: &Run) -> String {
         (None, None) => noise::answer(run)
             .or_else(|| proxy::answer(run))
             .or_else(|| sweep(run))
+            .or_else(|| backlog::answer(run))
             .or_else(|| clients::answer(run)),
     };
     found.unwrap_or_else(|| "No cell has a valid result.".to_owned())

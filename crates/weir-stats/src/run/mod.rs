@@ -12,6 +12,7 @@
 //! | `run.json` | this model, written after the `.hlog` files |
 //! | `*.csv`, `*.svg`, `report.md`, `report.html` | rebuilt by `weir bench report` |
 
+mod backlog;
 mod cell;
 mod comparison;
 mod confidence;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::Headline;
 
+pub use backlog::{BACKLOG_DELIVERIES, BACKLOG_DRAIN_S, BACKLOG_DRAINED_PER_S};
 pub use cell::{
     Cell, CellStatus, DeliveryTotals, Fairness, RoleUsage, STAGE_PUBLISH_ACK, STAGE_RESPONSE,
     STAGE_SCHEDULE_LAG, STAGE_SERVICE, STAGE_STORED_TO_CLIENT, SdkProbe, SeriesPoint, ShareResult,

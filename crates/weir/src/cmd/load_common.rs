@@ -273,6 +273,12 @@ pub(crate) fn print_deliveries(summary: &DeliverySummary, conflated: bool) {
         row("conflated", summary.counts.conflated);
     }
     row("unchecked", summary.counts.unchecked);
+    if let Some(backlog) = &summary.backlog {
+        let (drain_s, per_s) = (backlog.drain_ns as f64 / 1e9, backlog.records_per_s());
+        let records = backlog.records;
+        let drain = format_args!("{records} deliveries, drained in {drain_s:.2} s, {per_s:.0}/s");
+        row("backlog", drain);
+    }
     row("disconnects", summary.disconnects);
 }
 

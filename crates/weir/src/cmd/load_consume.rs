@@ -51,6 +51,22 @@ pub(crate) struct ConsumeArgs {
     /// Every consumer reads all partitions, unless --group-members divides them.
     #[arg(long, value_name = "NAME")]
     topic: String,
+    /// Number of topics, named NAME-0, NAME-1 and so on, as with `weir load produce`
+    ///
+    /// Each consumer, or each group, reads one of them.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 1,
+        conflicts_with = "from_start"
+    )]
+    topics: u32,
+    /// Read nothing for this time, then report how long the backlog takes to drain
+    ///
+    /// The time begins when all consumers are positioned. Group members keep their partitions.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration,
+          conflicts_with = "from_start")]
+    backlog: Option<Duration>,
     /// Number of consumers, for example 500 or 4k, each with its own connections
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100")]
     consumers: u64,
@@ -154,6 +170,8 @@ impl ConsumeArgs {
         // Counts that do not fit in usize exceed limits that are checked later.
         let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConsumerOptions {
+            topics: self.topics,
+            backlog: self.backlog,
             client: self.client_library,
             share: self.share,
             ramp_per_s: number(self.ramp.div_ceil(self.share.of as u64)),

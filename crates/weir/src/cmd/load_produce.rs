@@ -106,6 +106,12 @@ fn status(rate: Rate, change: &ProgressDelta) -> String {
 
 /// Returns the exit code and prints the reason of a failure to standard error.
 fn verdict(options: &ProducerOptions, summary: &ProduceSummary, stop: &AtomicBool) -> Exit {
+    if summary.transactions.is_some_and(|it| it.aborted > 0) {
+        let (servers, reasons) = (options.kafka.servers(), summary.errors.keys());
+        let reason = reasons.fold(String::new(), |all, one| all + ": " + one);
+        eprintln!("weir: a transaction was not committed by \"{servers}\"{reason}");
+        return Exit::Unreachable;
+    }
     let unsent = summary.due - summary.sent.min(summary.due);
     let missing = unsent + summary.unacknowledged;
     if missing > 0 || summary.failed > 0 {
@@ -153,7 +159,10 @@ fn print_summary(summary: &ProduceSummary) {
     let achieved = summary.sent as f64 / elapsed_s.max(1e-9);
     println!();
     row("due", summary.due);
-    let target = summary.target_rate_millis as f64 / 1000.0;
+    let target = match summary.target_rate_millis {
+        0 => "unlimited".to_owned(),
+        millis => (millis as f64 / 1000.0).to_string(),
+    };
     let sent = summary.sent;
     let rates = format_args!("{elapsed_s:.2} s, {achieved:.1} records/s, target {target}");
     row("sent", format_args!("{sent} in {rates}"));
@@ -167,5 +176,10 @@ fn print_summary(summary: &ProduceSummary) {
     row("queue full", summary.queue_full);
     row("schedule lag", quantiles_text(&summary.schedule_lag));
     row("publish ack", quantiles_text(&summary.publish_ack));
+    if let Some(transactions) = &summary.transactions {
+        let commit = quantiles_text(&transactions.commit);
+        let counts = format_args!("{} committed, commit {commit}", transactions.committed);
+        row("transactions", counts);
+    }
     print_errors(&summary.errors);
 }

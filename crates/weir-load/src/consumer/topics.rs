@@ -1,0 +1,68 @@
+//! Distributes consumers over several topics.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use weir_kafka::lean::{LeanConfig, LeanError, LeanRecord, LeanSink};
+
+use super::lean_consumers::LeanConsumers;
+use super::options::ConsumerOptions;
+
+/// Sink of the consumers of one topic, which knows their numbers among all consumers.
+pub(super) struct TopicConsumers {
+    all: Rc<RefCell<LeanConsumers>>,
+    /// Numbers of the standalone consumers or groups that read the topic.
+    units: Vec<usize>,
+    members: usize,
+}
+
+impl TopicConsumers {
+    /// Returns configuration and sink for the consumers of each topic.
+    pub(super) fn all(
+        options: &ConsumerOptions,
+        topics: &[String],
+        all: &Rc<RefCell<LeanConsumers>>,
+    ) -> Vec<(LeanConfig, Self)> {
+        let members = options.members().max(1);
+        let of_topic = |(number, topic): (u32, &String)| {
+            let units = 0..options.clients / members;
+            let units = units.filter(|&unit| options.topic_of(unit) == number);
+            let units: Vec<usize> = units.collect();
+            let config = options.config((number, topic), units.len() * members);
+            let all = Rc::clone(all);
+            (
+                config,
+                Self {
+                    all,
+                    units,
+                    members,
+                },
+            )
+        };
+        let runs = (0..).zip(topics).map(of_topic);
+        runs.filter(|(config, _)| config.consumers > 0).collect()
+    }
+
+    fn number(&self, consumer: usize) -> usize {
+        self.units[consumer / self.members] * self.members + consumer % self.members
+    }
+}
+
+impl LeanSink for TopicConsumers {
+    fn on_ready(&mut self, consumer: usize) {
+        self.all.borrow_mut().on_ready(self.number(consumer));
+    }
+
+    fn on_record(&mut self, consumer: usize, record: &LeanRecord<'_>) {
+        let consumer = self.number(consumer);
+        self.all.borrow_mut().on_record(consumer, record);
+    }
+
+    fn on_error(&mut self, consumer: usize, error: &LeanError) {
+        self.all.borrow_mut().on_error(self.number(consumer), error);
+    }
+
+    fn on_bytes(&mut self, consumer: usize, n: usize) {
+        self.all.borrow_mut().on_bytes(self.number(consumer), n);
+    }
+}
