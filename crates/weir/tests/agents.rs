@@ -168,6 +168,11 @@ fn roles_run_on_agents() {
     let broker = TestBroker::start();
     two_agents_count_like_one(&broker);
     gateway_runs_on_agent(&broker);
+}
+
+#[test]
+fn failures_of_agents_end_the_run() {
+    let broker = TestBroker::start();
     lost_agent_makes_run_invalid(&broker, "lost", TWO);
     lost_agent_makes_run_invalid(&broker, "lost-share", SHARED);
     silent_machine_makes_cell_invalid(&broker);
