@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_drivers::fuzz::answer(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_drivers::fuzz::response(data));

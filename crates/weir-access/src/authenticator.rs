@@ -172,10 +172,10 @@ impl Authenticator {
         let mut failed = Vec::new();
         let sources = std::mem::take(&mut *lock(&self.key_sources));
         for (issuer, source) in sources.iter().enumerate() {
-            let KeySource::Web(server) = source else {
+            let KeySource::Web(endpoint) = source else {
                 continue;
             };
-            match server.fetch() {
+            match endpoint.fetch() {
                 Ok((keys, _)) => self.keys.rotate(issuer, |rotation| {
                     rotation.start_fetch(0);
                     rotation.fetched(keys, None, 0);

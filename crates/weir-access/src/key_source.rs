@@ -46,7 +46,7 @@ pub enum FetchError {
 #[derive(Debug)]
 pub enum KeySource {
     File(KeyFile),
-    Web(KeyServer),
+    Web(KeyEndpoint),
 }
 
 /// File with the keys of an issuer.
@@ -56,7 +56,7 @@ pub struct KeyFile {
     algorithms: AlgorithmSet,
     watched: FileWatcher,
     /// Keys read by [`KeySource::open`], until the key store takes them.
-    pub keys: Option<KeySet>,
+    pub initial_keys: Option<KeySet>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -66,9 +66,9 @@ enum KeyFileKind {
     Secret,
 }
 
-/// Server with the keys of an issuer.
+/// URL of a server from which the keys of an issuer are fetched.
 #[derive(Debug)]
-pub struct KeyServer {
+pub struct KeyEndpoint {
     url: SafeUrl,
     /// `true` if the URL is that of an OpenID Connect discovery document.
     discovers: bool,
@@ -95,7 +95,7 @@ impl KeySource {
             KeyLocation::PemFile(file) => (KeyFileKind::Pem, file),
             KeyLocation::SecretFile(file) => (KeyFileKind::Secret, file),
             KeyLocation::Discovery(url) | KeyLocation::Url(url) => {
-                return Ok(Self::Web(KeyServer {
+                return Ok(Self::Web(KeyEndpoint {
                     url: url.clone(),
                     discovers: matches!(issuer.keys, KeyLocation::Discovery(_)),
                     issuer: (*issuer.issuer).into(),
@@ -110,9 +110,9 @@ impl KeySource {
             watched: FileWatcher::new([path.clone()]),
             path,
             algorithms: issuer.algorithms,
-            keys: None,
+            initial_keys: None,
         };
-        file.keys = Some(file.read()?);
+        file.initial_keys = Some(file.read()?);
         Ok(Self::File(file))
     }
 }
@@ -170,7 +170,7 @@ impl fmt::Debug for KeyFile {
     }
 }
 
-impl KeyServer {
+impl KeyEndpoint {
     /// Fetches the keys. Returns them with the `max-age` of the response. Blocks for at most twice
     /// [`FETCH_TIMEOUT`].
     pub fn fetch(&self) -> Result<(KeySet, Option<Duration>), FetchError> {
@@ -223,11 +223,11 @@ mod tests {
                 )
             })
             .collect();
-        let KeySource::Web(mut server) = source(&format!("jwks_url=\"http://{address}/keys\""))
+        let KeySource::Web(mut endpoint) = source(&format!("jwks_url=\"http://{address}/keys\""))
         else {
             panic!("a server");
         };
-        server.discovers = discovers;
+        endpoint.discovers = discovers;
         std::thread::spawn(move || {
             for response in responses {
                 let Ok((stream, _)) = listener.accept() else {
@@ -242,7 +242,7 @@ mod tests {
                 let _ = stream.get_mut().write_all(response.as_bytes());
             }
         });
-        let fetched = server.fetch();
+        let fetched = endpoint.fetch();
         fetched
             .map(|(keys, _)| keys.keys().len())
             .map_err(|error| error.to_string())
@@ -282,7 +282,10 @@ mod tests {
         let KeySource::File(file) = source(&format!("jwks_file={path:?}")) else {
             panic!("a file");
         };
-        assert_eq!(file.keys.as_ref().map(|keys| keys.keys().len()), Some(1));
+        assert_eq!(
+            file.initial_keys.as_ref().map(|keys| keys.keys().len()),
+            Some(1)
+        );
         assert!(file.read_if_changed().is_none());
         std::fs::write(&path, "nonsense").expect("a file");
         assert!(file.read_if_changed().is_some_and(|read| read.is_err()));

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select};
 use weir_identity::config::IssuerConfig;
 use weir_identity::keys::{KeyAvailability, KeyRotation, KeySet};
 
-use crate::key_source::{KeyFile, KeyServer, KeySource};
+use crate::key_source::{KeyEndpoint, KeyFile, KeySource};
 
 /// Time between two looks at a key file.
 const FILE_INTERVAL: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ impl KeyStore {
         let issuers = issuers.iter().zip(sources).map(|(issuer, source)| {
             let keys = match source {
                 KeySource::File(file) => {
-                    KeyState::File(Arc::new(file.keys.take().unwrap_or_default()))
+                    KeyState::File(Arc::new(file.initial_keys.take().unwrap_or_default()))
                 }
                 KeySource::Web(_) => KeyState::Web(KeyRotation::new(issuer.rotation, 0)),
             };
@@ -90,7 +90,7 @@ impl KeyStore {
             let (started, on_refresh) = (self.started, Arc::clone(on_refresh));
             let run = move || match source {
                 KeySource::File(file) => issuer.watch(&file, &stopped, &*on_refresh),
-                KeySource::Web(server) => issuer.poll(&server, started, &stopped, &*on_refresh),
+                KeySource::Web(endpoint) => issuer.poll(&endpoint, started, &stopped, &*on_refresh),
             };
             let name = format!("keys-{number}");
             std::thread::Builder::new().name(name).spawn(run)?;
@@ -203,7 +203,7 @@ impl IssuerKeys {
     /// Fetches keys whenever the rotation says so.
     fn poll(
         &self,
-        server: &KeyServer,
+        endpoint: &KeyEndpoint,
         started: Instant,
         stopped: &Receiver<()>,
         on_refresh: &(dyn Fn(bool) + Sync),
@@ -217,7 +217,7 @@ impl IssuerKeys {
                 KeyState::File(_) => return,
             };
             let Some(due_ms) = due_ms else {
-                on_refresh(self.fetch(server, started));
+                on_refresh(self.fetch(endpoint, started));
                 continue;
             };
             let wait = Duration::from_millis(due_ms.saturating_sub(now_ms(started)));
@@ -230,9 +230,9 @@ impl IssuerKeys {
     }
 
     /// Fetches keys. Returns `true` if keys were withdrawn.
-    fn fetch(&self, server: &KeyServer, started: Instant) -> bool {
+    fn fetch(&self, endpoint: &KeyEndpoint, started: Instant) -> bool {
         let issuer = &*self.name;
-        let fetched = server.fetch();
+        let fetched = endpoint.fetch();
         let now_ms = now_ms(started);
         self.count(fetched.is_ok());
         let KeyState::Web(rotation) = &mut *self.lock() else {

@@ -55,7 +55,7 @@ pub struct RawAdapterConfig {
     pub close_notifications_recovery: CloseRecovery,
     /// Answer to subscriptions while the adapter does not decide.
     #[serde(default)]
-    pub unavailable: Unavailable,
+    pub unavailable: UnavailablePolicy,
     /// Parameters for the adapter, whose names contain a colon.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
@@ -90,7 +90,7 @@ pub enum CloseRecovery {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Unavailable {
+pub enum UnavailablePolicy {
     /// Refuse the subscription, which the client does not repeat.
     #[default]
     Reject,
@@ -126,7 +126,7 @@ pub struct AdapterConfig {
     pub activity_timeout_ms: u64,
     pub pending: usize,
     pub close_recovery: CloseRecovery,
-    pub unavailable: Unavailable,
+    pub unavailable: UnavailablePolicy,
     pub parameters: Vec<(String, String)>,
 }
 
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(config.direction, AdapterDirection::Listen(address));
         assert_eq!((config.timeout_ms, config.pending), (3_000, 10_000));
         assert_eq!(config.close_recovery, CloseRecovery::Unneeded);
-        assert_eq!(config.unavailable, Unavailable::Reject);
+        assert_eq!(config.unavailable, UnavailablePolicy::Reject);
         assert!(config.tls.is_none() && config.users.is_empty() && !config.is_exposed());
     }
 
@@ -350,7 +350,7 @@ mod tests {
         let config = read(text).unwrap();
         assert_eq!(config.users[0].password, "s3cret");
         assert_eq!(config.close_recovery, CloseRecovery::Pessimistic);
-        assert_eq!(config.unavailable, Unavailable::EndSession);
+        assert_eq!(config.unavailable, UnavailablePolicy::EndSession);
         assert_eq!(config.parameters, [("app:region".into(), "eu".into())]);
         assert!(matches!(config.tls, Some(AdapterTls::Client(_))) && !config.is_exposed());
         let exposed = |text| read(text).unwrap().is_exposed();

@@ -194,7 +194,8 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
                     link.has_unread = !input.drained;
                     self.establish();
                     if input.plain > 0 {
-                        self.protocol.received(&self.input[..input.plain], now_ms);
+                        self.protocol
+                            .on_received(&self.input[..input.plain], now_ms);
                     }
                     if input.ended {
                         return self.lose("the adapter closed the connection");
@@ -220,7 +221,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
         }
         link.step = LinkStep::Open;
         link.has_unread = true;
-        self.protocol.connected(now_ms);
+        self.protocol.on_connected(now_ms);
     }
 
     /// Checks a connection attempt. Drops it if it failed. Returns `true` if TCP is established.
@@ -305,7 +306,7 @@ impl<T, S: AdapterSink<T>> AdapterLoop<T, S> {
         let now_ms = self.core.now_ms();
         if let Some(mut link) = self.link.take() {
             self.core.deregister(link.stream.socket());
-            self.protocol.lost(now_ms);
+            self.protocol.on_lost(now_ms);
             let least_ms = match self.source {
                 LinkSource::Listen => 0,
                 LinkSource::Dial { .. } => RETRY_INTERVAL_MS,
@@ -417,7 +418,7 @@ impl<T, S: AdapterSink<T>> LoopHandler for AdapterLoop<T, S> {
         if self.link.as_ref().is_some_and(|link| link.has_unread) {
             self.read();
         }
-        self.protocol.tick(self.core.now_ms());
+        self.protocol.on_tick(self.core.now_ms());
         self.act();
         self.flush();
         // The end of a connection completes requests.

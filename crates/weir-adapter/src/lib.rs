@@ -22,7 +22,7 @@ mod sink;
 pub use client_head::ClientHead;
 pub use config::{
     AdapterConfig, AdapterConfigError, AdapterDirection, AdapterTls, CloseRecovery,
-    RawAdapterConfig, RawAdapterUser, Unavailable,
+    RawAdapterConfig, RawAdapterUser, UnavailablePolicy,
 };
 pub use credentials::AdapterUser;
 pub use lanes::MessageLanes;

@@ -113,7 +113,7 @@ impl Model {
     fn feed(&mut self, line: &str) {
         if self.is_connected && self.protocol.wants_input() {
             let line = format!("{line}\r\n");
-            self.protocol.received(line.as_bytes(), self.now_ms);
+            self.protocol.on_received(line.as_bytes(), self.now_ms);
         }
     }
 
@@ -162,7 +162,7 @@ impl Model {
             Input::Line(line) => self.feed(&line),
             Input::Connect if !self.is_connected => {
                 self.is_connected = true;
-                self.protocol.connected(self.now_ms);
+                self.protocol.on_connected(self.now_ms);
                 self.feed("1|RAC|S|enableClosePacket|S|true");
                 self.feed("w0|MPI|S|ARI.version|S|1.9.1");
             }
@@ -181,7 +181,7 @@ impl Model {
 
     fn pass(&mut self, ms: u64) {
         self.now_ms += ms;
-        self.protocol.tick(self.now_ms);
+        self.protocol.on_tick(self.now_ms);
         self.collect();
         for (token, begun_ms) in self.begun_ms.iter().enumerate() {
             let is_due = begun_ms + TIMEOUT_MS <= self.now_ms;
@@ -191,7 +191,7 @@ impl Model {
 
     fn lose(&mut self) {
         if std::mem::take(&mut self.is_connected) {
-            self.protocol.lost(self.now_ms);
+            self.protocol.on_lost(self.now_ms);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::experiment::names::names;
 use weir_engine::inventory::InventoryRole;
 use weir_engine::machines::{ConnectedMachine, RoleInput, RoleSession, StartedSession};
 use weir_engine::session::{EVENT_PREFIX, RoleProcessRequest, SessionEvent};
-use weir_load::child_environment::without_options;
+use weir_load::child_environment::without_weir_variables;
 use weir_load::sampler::RoleSample;
 use weir_load::worker::protocol::{WorkerCommand, WorkerEvent};
 
@@ -160,7 +160,7 @@ impl RoleProcess {
         messages: SyncSender<ChildEvent>,
     ) -> Result<Self, BenchError> {
         let mut command = Process::new(exe);
-        without_options(&mut command).args(args);
+        without_weir_variables(&mut command).args(args);
         let (started, output) = Self::spawn(command, role, dir, true)?;
         // Invariant: `spawn` requested the pipe.
         started.read(output.ok_or(BenchError::NoPipe)?, dir, messages)
@@ -224,7 +224,7 @@ impl RoleProcess {
         dir: &Path,
     ) -> Result<Self, BenchError> {
         let mut command = Process::new(exe);
-        without_options(&mut command).args(args);
+        without_weir_variables(&mut command).args(args);
         let (mut started, _) = Self::spawn(command, role, dir, false)?;
         match started.pid().map(watch_parent).transpose() {
             Ok(watchdog) => started.watchdog = watchdog,

@@ -71,11 +71,11 @@ impl DriverError {
 impl DriverFailure {
     /// Describes a problem, followed by the start of the output that has it.
     pub(super) fn invalid_line(problem: &str, output: &[u8]) -> Self {
-        Self::InvalidLine(format!("{problem}{}", cut(output)))
+        Self::InvalidLine(format!("{problem}{}", truncated(output)))
     }
 }
 
-pub(super) fn cut(line: &[u8]) -> String {
+pub(super) fn truncated(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_MAX)]);
     match text.char_indices().nth(SHOWN_MAX) {
         Some((at, _)) => format!("{}…", &text[..at]),

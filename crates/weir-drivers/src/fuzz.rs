@@ -12,7 +12,7 @@ use super::protocol::{
 use weir_stats::run::Distribution;
 
 /// Parses the lines of a driver up to its response. The first byte selects the command.
-pub fn answer(data: &[u8]) {
+pub fn response(data: &[u8]) {
     let [command, output @ ..] = data else {
         return;
     };
@@ -154,11 +154,11 @@ mod tests {
             removed in 0..12_usize,
         ) {
             let mut output = SEEDS[seed].to_vec();
-            super::answer(&output);
+            super::response(&output);
             let at = position.index(output.len());
             let end = (at + removed).min(output.len());
             output.splice(at..end, inserted.into_bytes());
-            super::answer(&output);
+            super::response(&output);
         }
     }
 }

@@ -264,9 +264,9 @@ impl Driver {
             ReadEnd::LineTooLong => self.give_up(during, |_| {
                 DriverFailure::InvalidLine("a line that is too long".to_owned())
             }),
-            ReadEnd::WrongStream(line) => {
-                self.give_up(during, |_| DriverFailure::WrongStream(error::cut(&line)))
-            }
+            ReadEnd::WrongStream(line) => self.give_up(during, |_| {
+                DriverFailure::WrongStream(error::truncated(&line))
+            }),
             ReadEnd::Timeout => self.give_up(during, |log| DriverFailure::TimedOut(within, log)),
             ReadEnd::Stopped => self.give_up(during, |_| DriverFailure::Interrupted),
         }

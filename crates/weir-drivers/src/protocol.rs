@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_stats::run::Distribution;
 
-use super::error::{DriverFailure, SHOWN_MAX, cut};
+use super::error::{DriverFailure, SHOWN_MAX, truncated};
 
 /// Version of the protocol.
 pub const PROTOCOL: u32 = 1;
@@ -461,7 +461,7 @@ pub(super) fn parse_response<T: DeserializeOwned>(response: Value) -> Result<T, 
 
 /// Returns the start of a text that may quote a driver's output.
 fn shown(text: &impl ToString) -> String {
-    cut(text.to_string().as_bytes())
+    truncated(text.to_string().as_bytes())
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::digest::{Context, SHA256};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use weir_load::child_environment::without_options;
+use weir_load::child_environment::without_weir_variables;
 use weir_load::clock::{Clock, OFFSET_VARIABLE, wall_clock_unix_ns};
 use weir_load::sampler::{RoleSample, Sampler};
 
@@ -118,7 +118,7 @@ fn role(
 ) -> io::Result<bool> {
     let files = RoleFiles::write(request)?;
     let mut command = Command::new(std::env::current_exe()?);
-    let child = without_options(&mut command)
+    let child = without_weir_variables(&mut command)
         .args(files.local_args(&request.args))
         .env(OFFSET_VARIABLE, request.clock_offset_ns.to_string())
         .stdin(Stdio::piped())

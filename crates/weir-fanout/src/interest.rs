@@ -40,7 +40,7 @@ pub struct HistoryInterest {
     /// Distinguishes the shard's history from others of the same item.
     pub generation: u32,
     /// Maximum number of updates.
-    pub most: usize,
+    pub updates_max: usize,
 }
 
 /// Item and fields that a shard needs.

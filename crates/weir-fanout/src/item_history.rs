@@ -81,7 +81,7 @@ impl UpdateHistory {
     pub(crate) fn interest(&self) -> Option<HistoryInterest> {
         self.is_shared.then_some(HistoryInterest {
             generation: self.generation,
-            most: self.updates_max,
+            updates_max: self.updates_max,
         })
     }
 

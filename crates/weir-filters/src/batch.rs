@@ -170,7 +170,7 @@ impl BatchFilter<'_> {
                 .iter()
                 .try_for_each(|filter| filter.record(&mut record));
             let changes = record.finish();
-            edited |= changes.edited;
+            edited |= changes.is_edited_in_place;
             if changes.value.is_some() || changes.headers.is_some() {
                 self.length_changes.push((index, changes));
             }

@@ -104,17 +104,17 @@ impl FilterBuffers {
     }
 
     /// Allows work until `meter` stops it.
-    pub fn allow(&mut self, meter: WorkMeter) {
+    pub fn set_meter(&mut self, meter: WorkMeter) {
         self.batch_buffers.meter = meter;
     }
 
     /// Releases memory that only a large frame needed.
-    pub fn tidy(&mut self) {
+    pub fn shrink(&mut self) {
         self.edits.clear(RETAINED_BYTES);
         self.layout.shrink(RETAINED_ROWS);
         self.frame.clear();
         self.frame.shrink_to(RETAINED_BYTES);
-        self.batch_buffers.tidy();
+        self.batch_buffers.shrink();
     }
 }
 
@@ -228,7 +228,7 @@ impl BatchBuffers {
         self.scratch.allocated_bytes() + self.uncompressed.capacity() + replacements + changes
     }
 
-    fn tidy(&mut self) {
+    fn shrink(&mut self) {
         self.scratch.shrink(RETAINED_BYTES);
         let ReplacementBuffer { bytes, fresh, .. } = &mut self.replacements;
         for buffer in [&mut self.uncompressed, bytes, fresh] {

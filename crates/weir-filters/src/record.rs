@@ -10,7 +10,7 @@ use crate::headers::{self, Malformed};
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// The value was edited in place.
-    pub(crate) edited: bool,
+    pub(crate) is_edited_in_place: bool,
     pub(crate) value: Option<Range<usize>>,
     pub(crate) headers: Option<Range<usize>>,
 }
@@ -79,7 +79,7 @@ impl<'a> RecordEdit<'a> {
             Some(replaced) => {
                 edit(&mut self.replacements.bytes[replaced.clone()]);
             }
-            None => self.changes.edited |= edit(&mut self.payload[original]),
+            None => self.changes.is_edited_in_place |= edit(&mut self.payload[original]),
         }
     }
 
@@ -102,7 +102,7 @@ impl<'a> RecordEdit<'a> {
         match original.filter(|range| range.len() == fresh.len() && self.changes.value.is_none()) {
             Some(range) => {
                 self.payload[range].copy_from_slice(fresh);
-                self.changes.edited = true;
+                self.changes.is_edited_in_place = true;
             }
             None => self.changes.value = Some(self.replacements.keep(fresh)),
         }

@@ -82,7 +82,7 @@ impl FilterChain {
     ) -> Result<FilterResult, WireError> {
         let mut work = FilterWork::new(direction, body_at, version)?;
         work.borrow_from(buffers);
-        buffers.allow(crate::buffers::WorkMeter::unlimited());
+        buffers.set_meter(crate::buffers::WorkMeter::unlimited());
         while work.advance(self, frame, buffers)? == WorkProgress::Paused {}
         Ok(work.finish(frame, buffers))
     }

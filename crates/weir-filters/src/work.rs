@@ -137,7 +137,7 @@ impl FilterWork {
 
     /// Takes memory from the thread's buffers. [`Self::finish`] returns it.
     pub(crate) fn borrow_from(&mut self, buffers: &mut FilterBuffers) {
-        buffers.tidy();
+        buffers.shrink();
         self.layout = std::mem::take(&mut buffers.layout);
         self.edits = std::mem::take(&mut buffers.edits);
     }

@@ -25,7 +25,7 @@ impl AdminPages for GatewayPages {
     }
 
     fn page(&mut self, path: &str, _query: &str) -> Option<Page> {
-        let items = || Page::Now(self.try_page.items(&self.sources.connections));
+        let items = || Page::Ready(self.try_page.items(&self.sources.connections));
         (path == "/try.json").then(items)
     }
 

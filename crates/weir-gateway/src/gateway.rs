@@ -176,14 +176,14 @@ impl Gateway {
             shards: config.event_loops,
             has_session_calls: config.admin.sessions_token.is_some(),
         };
-        let registry = || metrics::registry(sources.clone(), watchdog.vitals());
+        let registry = || metrics::registry(sources.clone(), watchdog.watchdog_status());
         let exporter = export.map(|export| export.start(registry())).transpose()?;
         let options = AdminOptions {
             listener,
             config: config.admin,
             registry: registry(),
             dashboard: dashboard(info, sources.clone()),
-            vitals: watchdog.vitals(),
+            watchdog_status: watchdog.watchdog_status(),
             certificates: certificates.clone(),
             draining: Arc::clone(&draining),
         };

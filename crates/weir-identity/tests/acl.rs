@@ -171,7 +171,7 @@ fn any_topic_needs_an_allowed_name() {
         let set = AclSet::new(rules.to_vec(), []);
         let address = "10.0.0.1".parse().expect("an address");
         let user = principals(&["User:a"]);
-        let decision = set.decide_any(&user, address, Write, ResourceType::Topic);
+        let decision = set.decide_by_resource_type(&user, address, Write, ResourceType::Topic);
         assert_eq!(decision.is_allowed(), wanted, "{rules:?}");
     }
 }

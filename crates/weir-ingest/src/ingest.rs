@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 use serde::Deserialize;
 use weir_kafka::{
-    KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope, SourceError,
+    BorrowedRecord, KafkaIngest, KafkaReader, Offsets, PartitionLag, PauseScope, SourceError,
 };
 use weir_net::MailboxSender;
 use weir_net::otlp::TraceSource;
@@ -212,7 +212,7 @@ impl<'a, E: From<ItemEvent> + Send + 'static> PollState<'_, 'a, E> {
     fn run(mut self, reader: &mut KafkaReader<'a>) -> Result<bool, SourceError> {
         let connection = &self.ingest.connection;
         let poll_records = connection.cluster.poll_records;
-        let mut batch: Vec<LentRecord<'a>> = Vec::with_capacity(poll_records);
+        let mut batch: Vec<BorrowedRecord<'a>> = Vec::with_capacity(poll_records);
         report(connection, reader, self.progress);
         while !self.ingest.stop.load(Ordering::Relaxed) {
             if reader.needs_renewal() {
@@ -242,7 +242,7 @@ impl<'a, E: From<ItemEvent> + Send + 'static> PollState<'_, 'a, E> {
     fn poll_once(
         &mut self,
         reader: &mut KafkaReader<'a>,
-        batch: &mut Vec<LentRecord<'a>>,
+        batch: &mut Vec<BorrowedRecord<'a>>,
     ) -> Result<(), SourceError> {
         let subscribed_items = &self.ingest.connection.subscribed_items;
         let poll_records = self.ingest.connection.cluster.poll_records;

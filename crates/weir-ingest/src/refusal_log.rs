@@ -30,7 +30,7 @@ impl RefusalLog {
             return;
         };
         self.is_refused = true;
-        let (cause, total) = match refusal.is_login() {
+        let (cause, total) = match refusal.is_login_failure() {
             true => (&mut self.login, status.login_failures),
             false => (&mut self.tls, status.tls_failures),
         };

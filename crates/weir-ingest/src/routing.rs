@@ -132,8 +132,10 @@ impl Route {
         self.fields = Arc::new(fields);
         self.update_row_cache();
         let interests = self.targets.iter().map(|target| &target.interest);
-        let most = interests.filter_map(|one| Some(one.history?.most)).max();
-        self.history_max = most.unwrap_or(0);
+        let updates_max = interests
+            .filter_map(|one| Some(one.history?.updates_max))
+            .max();
+        self.history_max = updates_max.unwrap_or(0);
         if self.history_max == 0 {
             *self.history.get_mut() = VecDeque::new();
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use weir_kafka::registry::{LookupCounters, Lookups};
-use weir_kafka::{KafkaReader, LentRecord, SourceError};
+use weir_kafka::{BorrowedRecord, KafkaReader, SourceError};
 use weir_mapping::{KnownSchemas, RecordView, SchemaId};
 
 use crate::connection::KafkaConnection;
@@ -31,7 +31,7 @@ struct PausedPartition {
 }
 
 impl PausedPartition {
-    fn is_of(&self, record: &LentRecord<'_>) -> bool {
+    fn is_of(&self, record: &BorrowedRecord<'_>) -> bool {
         self.partition == record.partition() && *self.topic == *record.topic()
     }
 }
@@ -94,7 +94,7 @@ impl SchemaWaits {
         &mut self,
         connection: &KafkaConnection,
         reader: &mut KafkaReader<'_>,
-        batch: &mut Vec<LentRecord<'_>>,
+        batch: &mut Vec<BorrowedRecord<'_>>,
     ) -> Result<(), SourceError> {
         let mut new = Vec::new();
         batch.retain(|record| {
@@ -131,7 +131,7 @@ impl SchemaWaits {
     fn missing(
         &mut self,
         connection: &KafkaConnection,
-        record: &LentRecord<'_>,
+        record: &BorrowedRecord<'_>,
     ) -> Option<SchemaId> {
         // The worker counts skipped headers.
         let record = record.record(&mut 0);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 use weir_fanout::{Interest, ItemInterest, PartitionLayout};
-use weir_kafka::{LentRecord, Record};
+use weir_kafka::{BorrowedRecord, Record};
 use weir_mapping::{
     ErrorStrategy, ExtractionError, FieldSet, FieldValues, FrozenValues, ItemNames, RecordView,
 };
@@ -229,7 +229,7 @@ impl<E: From<ItemEvent>> Mapper<E> {
         is_read.then(|| (Arc::new(self.values.freeze()), Arc::new(fields.clone())))
     }
 
-    pub(crate) fn on_record(&mut self, record: &LentRecord<'_>) {
+    pub(crate) fn on_record(&mut self, record: &BorrowedRecord<'_>) {
         let mut headers_skipped = 0;
         let record = &record.record(&mut headers_skipped);
         let counters = &self.connection.workers[self.index].counters;

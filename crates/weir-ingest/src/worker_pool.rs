@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use foldhash::fast::FixedState;
-use weir_kafka::{LentRecord, SourceError};
+use weir_kafka::{BorrowedRecord, SourceError};
 use weir_mapping::OrderStrategy;
 
 use crate::item_event::ItemEvent;
@@ -22,7 +22,7 @@ const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Records of a batch for one worker. The token exists until all slices of the batch are mapped.
 struct BatchSlice<'a> {
-    records: Vec<LentRecord<'a>>,
+    records: Vec<BorrowedRecord<'a>>,
     _token: Arc<()>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Mappers<'s, 'a, E> {
 pub(crate) struct WorkerPool<'a> {
     queues: Vec<Sender<BatchSlice<'a>>>,
     /// Records of the next slice of each worker.
-    slices: Vec<Vec<LentRecord<'a>>>,
+    slices: Vec<Vec<BorrowedRecord<'a>>>,
     order: OrderStrategy,
     /// Next worker of [`OrderStrategy::Unordered`].
     next_worker: usize,
@@ -92,7 +92,7 @@ impl<'s, 'a, E: From<ItemEvent> + Send> Mappers<'s, 'a, E> {
     }
 
     /// Maps a batch or queues it for the workers; waits while a worker's queue is full.
-    pub(crate) fn map(&mut self, batch: &mut Vec<LentRecord<'a>>) {
+    pub(crate) fn map(&mut self, batch: &mut Vec<BorrowedRecord<'a>>) {
         match self {
             Self::Inline(mapper) => {
                 mapper.apply_interests();
@@ -115,7 +115,7 @@ impl<'s, 'a, E: From<ItemEvent> + Send> Mappers<'s, 'a, E> {
 
 impl<'a> WorkerPool<'a> {
     /// Queues the records of a batch for their workers.
-    fn distribute(&mut self, batch: &mut Vec<LentRecord<'a>>) {
+    fn distribute(&mut self, batch: &mut Vec<BorrowedRecord<'a>>) {
         self.tokens.retain(|token| Arc::strong_count(token) > 1);
         if batch.is_empty() {
             return;
@@ -141,7 +141,7 @@ impl<'a> WorkerPool<'a> {
     }
 
     /// Returns the index of the worker that must map a record.
-    fn worker(&mut self, record: &LentRecord<'a>) -> usize {
+    fn worker(&mut self, record: &BorrowedRecord<'a>) -> usize {
         let workers = self.queues.len();
         let hash = match self.order {
             OrderStrategy::Unordered => {

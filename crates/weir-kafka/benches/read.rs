@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_kafka::{IngestConfig, KafkaIngest, KafkaSettings, LentRecord, ReaderKind, StartFrom};
+use weir_kafka::{BorrowedRecord, IngestConfig, KafkaIngest, KafkaSettings, ReaderKind, StartFrom};
 
 const POLL: Duration = Duration::from_millis(50);
 const RECORDS_PER_POLL: usize = 500;
@@ -46,7 +46,7 @@ fn drain(bootstrap: &str, topic: &str, records: usize, reader: ReaderKind) -> us
     .expect("a valid configuration");
     let deadline = Instant::now() + TIMEOUT;
     let mut polled = source.reader();
-    let mut batch: Vec<LentRecord<'_>> = Vec::with_capacity(RECORDS_PER_POLL);
+    let mut batch: Vec<BorrowedRecord<'_>> = Vec::with_capacity(RECORDS_PER_POLL);
     let (mut count, mut bytes) = (0, 0);
     while count < records {
         assert!(
@@ -57,7 +57,7 @@ fn drain(bootstrap: &str, topic: &str, records: usize, reader: ReaderKind) -> us
         batch.clear();
         let taken = polled.poll(POLL, RECORDS_PER_POLL, &mut batch);
         count += taken.expect("poll succeeds");
-        let values = batch.iter().map(LentRecord::without_headers);
+        let values = batch.iter().map(BorrowedRecord::without_headers);
         bytes += values
             .map(|it| it.value.map_or(0, <[u8]>::len))
             .sum::<usize>();

@@ -68,7 +68,7 @@ impl ConnectError {
     }
 
     /// Returns `true` if the login failed, also for lack of a token, which a later attempt may get.
-    pub fn is_login(&self) -> bool {
+    pub fn is_login_failure(&self) -> bool {
         match self {
             Self::Login { .. } => true,
             Self::Rejected { error, .. } => {
@@ -79,7 +79,7 @@ impl ConnectError {
     }
 
     /// Returns `true` if one side refused the other, so that another attempt fails too.
-    pub fn is_refusal(&self) -> bool {
+    pub fn is_permanent(&self) -> bool {
         match self {
             Self::Io { .. } | Self::Unreachable { .. } => false,
             Self::Tls { .. } | Self::Login { .. } | Self::Settings(_) => true,

@@ -31,7 +31,7 @@ pub use admin::{Admin, AdminError};
 pub use compacted::{TableChange, TableWriteError, TableWriter, follow_table};
 pub use connect_error::ConnectError;
 pub use ingest::{
-    IngestConfig, KafkaIngest, KafkaReader, LentRecord, Offsets, PartitionLag, PauseScope,
+    BorrowedRecord, IngestConfig, KafkaIngest, KafkaReader, Offsets, PartitionLag, PauseScope,
     ReaderChoice, ReaderKind, SelectedReader, SourceError, SourceStatus, StartFrom, TopicPattern,
     TopicPositions, TopicStatus,
 };

@@ -235,7 +235,7 @@ pub(crate) fn check_extra(extra: &[(String, String)]) -> Result<()> {
             continue;
         };
         let property = format!("{key}={value}");
-        return Err(LabError::setting("broker property", &property, reason));
+        return Err(LabError::option("broker property", &property, reason));
     }
     Ok(())
 }

@@ -237,7 +237,7 @@ impl LabError {
         Self::Io(what.into(), error)
     }
 
-    pub(crate) fn setting(name: &'static str, value: &dyn ToString, reason: &str) -> Self {
+    pub(crate) fn option(name: &'static str, value: &dyn ToString, reason: &str) -> Self {
         Self::Setting {
             name,
             value: value.to_string(),

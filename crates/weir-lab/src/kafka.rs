@@ -23,7 +23,7 @@ pub(crate) fn check_version(version: &str) -> Result<()> {
         }
         _ => "is not a release such as 4.3.1",
     };
-    Err(LabError::setting("kafka version", &version, reason))
+    Err(LabError::option("kafka version", &version, reason))
 }
 
 /// Returns the directory with the jars of `version`.

@@ -48,7 +48,7 @@ pub fn require_free(host: Ipv4Addr, port: u16) -> Result<()> {
         }
         Err(error) => {
             let (address, reason) = (format!("{host}:{port}"), format!("cannot listen: {error}"));
-            Err(LabError::setting("port", &address, &reason))
+            Err(LabError::option("port", &address, &reason))
         }
     }
 }

@@ -15,7 +15,7 @@ pub const OPTION_PREFIXES: &[&str] = &[
 ];
 
 /// Removes variables that set options, so that a run measures what its command lines say.
-pub fn without_options(command: &mut Command) -> &mut Command {
+pub fn without_weir_variables(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if OPTION_PREFIXES

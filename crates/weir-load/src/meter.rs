@@ -88,7 +88,7 @@ impl DeliveryRecorder {
     }
 
     /// Sets the share of the role's work that this process has.
-    pub(crate) fn share(mut self, share: WorkerShare) -> Self {
+    pub(crate) fn with_share(mut self, share: WorkerShare) -> Self {
         self.intervals.share = share;
         self
     }

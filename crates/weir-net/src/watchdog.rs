@@ -185,15 +185,15 @@ impl<'de> Deserialize<'de> for WatchdogConfig {
     }
 }
 
-/// Findings of the watchdog.
+/// What the watchdog has found.
 #[derive(Debug, Default)]
-pub struct Vitals {
+pub struct WatchdogStatus {
     stalls: AtomicU64,
     longest_ms: AtomicU64,
     dead_loops: AtomicU64,
 }
 
-impl Vitals {
+impl WatchdogStatus {
     /// Returns `true` if no event loop has stalled for `dead_ms` or longer.
     pub fn is_alive(&self) -> bool {
         self.dead_loops.load(Ordering::Relaxed) == 0
@@ -215,7 +215,7 @@ impl Vitals {
 struct StallDetector {
     loops: Vec<WatchedLoop>,
     config: WatchdogConfig,
-    vitals: Arc<Vitals>,
+    status: Arc<WatchdogStatus>,
 }
 
 #[derive(Debug)]
@@ -226,7 +226,11 @@ struct WatchedLoop {
 }
 
 impl StallDetector {
-    fn new(loops: Vec<Arc<Heartbeat>>, config: WatchdogConfig, vitals: Arc<Vitals>) -> Self {
+    fn new(
+        loops: Vec<Arc<Heartbeat>>,
+        config: WatchdogConfig,
+        status: Arc<WatchdogStatus>,
+    ) -> Self {
         let loops = loops.into_iter().map(|heartbeat| WatchedLoop {
             heartbeat,
             stall: None,
@@ -234,7 +238,7 @@ impl StallDetector {
         Self {
             loops: loops.collect(),
             config,
-            vitals,
+            status,
         }
     }
 
@@ -253,7 +257,7 @@ impl StallDetector {
                 }
                 (None, Some(since)) if now_ms.saturating_sub(since) >= self.config.stall_ms => {
                     watched.stall = Some((since, 0));
-                    self.vitals.stalls.fetch_add(1, Ordering::Relaxed);
+                    self.status.stalls.fetch_add(1, Ordering::Relaxed);
                     let activity = Truncated(watched.heartbeat.describe());
                     tracing::error!(%event_loop, %activity, "event loop stalled");
                 }
@@ -261,12 +265,12 @@ impl StallDetector {
             }
             if let Some((began, length_ms)) = &mut watched.stall {
                 *length_ms = now_ms.saturating_sub(*began);
-                let longest_ms = &self.vitals.longest_ms;
+                let longest_ms = &self.status.longest_ms;
                 longest_ms.fetch_max(*length_ms, Ordering::Relaxed);
                 dead += u64::from(*length_ms >= self.config.dead_ms);
             }
         }
-        self.vitals.dead_loops.store(dead, Ordering::Relaxed);
+        self.status.dead_loops.store(dead, Ordering::Relaxed);
     }
 
     #[cfg(test)]
@@ -278,7 +282,7 @@ impl StallDetector {
 /// Thread that checks event loops until it is dropped.
 #[derive(Debug)]
 pub struct Watchdog {
-    vitals: Arc<Vitals>,
+    status: Arc<WatchdogStatus>,
     /// Nothing is sent: dropping the sender ends the thread.
     _stop: Sender<()>,
 }
@@ -287,8 +291,8 @@ impl Watchdog {
     /// Starts to check `loops`. The thread also logs sums of suppressed log lines and returns freed
     /// memory to the operating system.
     pub fn start(loops: Vec<Arc<Heartbeat>>, config: WatchdogConfig) -> std::io::Result<Self> {
-        let vitals = Arc::<Vitals>::default();
-        let mut detector = StallDetector::new(loops, config, Arc::clone(&vitals));
+        let status = Arc::<WatchdogStatus>::default();
+        let mut detector = StallDetector::new(loops, config, Arc::clone(&status));
         let (stop, stopped) = bounded::<()>(0);
         std::thread::Builder::new()
             .name("watchdog".to_owned())
@@ -313,14 +317,14 @@ impl Watchdog {
                 report_suppressed();
             })?;
         Ok(Self {
-            vitals,
+            status,
             _stop: stop,
         })
     }
 
-    /// Returns the findings.
-    pub fn vitals(&self) -> Arc<Vitals> {
-        Arc::clone(&self.vitals)
+    /// Returns what has been found.
+    pub fn watchdog_status(&self) -> Arc<WatchdogStatus> {
+        Arc::clone(&self.status)
     }
 }
 
@@ -353,42 +357,42 @@ fn name_of(thread: &JoinHandle<()>) -> String {
 mod tests {
     use super::*;
 
-    fn detector() -> (Arc<Heartbeat>, StallDetector, Arc<Vitals>) {
+    fn detector() -> (Arc<Heartbeat>, StallDetector, Arc<WatchdogStatus>) {
         let own_activities = &["a subscription"];
         let heartbeat = Arc::new(Heartbeat::new("shard-0", Instant::now(), own_activities));
-        let vitals = Arc::<Vitals>::default();
+        let status = Arc::<WatchdogStatus>::default();
         let loops = vec![Arc::clone(&heartbeat)];
-        let detector = StallDetector::new(loops, WatchdogConfig::default(), Arc::clone(&vitals));
-        (heartbeat, detector, vitals)
+        let detector = StallDetector::new(loops, WatchdogConfig::default(), Arc::clone(&status));
+        (heartbeat, detector, status)
     }
 
     #[test]
     fn stall_and_recovery_are_reported_once() {
-        let (heartbeat, mut detector, vitals) = detector();
+        let (heartbeat, mut detector, status) = detector();
         detector.check(|_| 100_000);
         heartbeat.wake(100_000);
         heartbeat.begin_for(Activity::INPUT, [10, 0, 0, 7].into());
         heartbeat.begin(Activity(Activity::FIRST_OWN));
         detector.check(|_| 100_999);
-        assert_eq!((detector.stall(), vitals.stalls()), (None, 0));
+        assert_eq!((detector.stall(), status.stalls()), (None, 0));
         let activity = "a subscription, last peer 10.0.0.7";
         assert_eq!(heartbeat.describe(), activity);
         detector.check(|_| 101_000);
         detector.check(|_| 104_999);
-        assert!(vitals.is_alive());
+        assert!(status.is_alive());
         detector.check(|_| 105_000);
-        assert!(!vitals.is_alive());
+        assert!(!status.is_alive());
         assert_eq!(detector.stall(), Some((100_000, 5_000)));
-        assert_eq!((vitals.stalls(), vitals.longest_ms()), (1, 5_000));
+        assert_eq!((status.stalls(), status.longest_ms()), (1, 5_000));
         // The next iteration, which takes no time.
         heartbeat.wake(105_050);
         detector.check(|_| 105_100);
         assert_eq!(detector.stall(), None);
-        assert!(vitals.is_alive());
+        assert!(status.is_alive());
         heartbeat.sleep();
         detector.check(|_| 900_000);
         assert_eq!(detector.stall(), None);
-        assert_eq!((vitals.stalls(), vitals.longest_ms()), (1, 5_000));
+        assert_eq!((status.stalls(), status.longest_ms()), (1, 5_000));
     }
 
     #[test]

@@ -35,10 +35,10 @@ impl AdminPages for Pages {
 
     fn page(&mut self, path: &str, query: &str) -> Option<Page> {
         match path {
-            "/echo" => Some(Page::Now(Response::text(200, query))),
+            "/echo" => Some(Page::Ready(Response::text(200, query))),
             "/slow" => {
                 let slow = self.slow.clone();
-                Some(Page::Slow(Box::new(move || {
+                Some(Page::Deferred(Box::new(move || {
                     let _ = slow.recv_timeout(TEST_TIMEOUT);
                     Response::text(200, "at last")
                 })))
@@ -92,7 +92,7 @@ fn admin(slow: Receiver<()>, watchdog: &Watchdog) -> AdminServer {
     let options = AdminOptions {
         listener,
         config,
-        vitals: watchdog.vitals(),
+        watchdog_status: watchdog.watchdog_status(),
         registry: Registry::default(),
         dashboard: dashboard(),
         certificates: Vec::new(),
@@ -292,9 +292,9 @@ fn stalled_event_loop_fails_liveness_without_blocking_shutdown() {
         "GET /block HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
     );
     wait_for("false liveness", || live().starts_with("HTTP/1.1 503 "));
-    let vitals = watchdog.vitals();
-    assert_eq!(vitals.stalls(), 1);
-    assert!(vitals.longest_ms() >= 300);
+    let status = watchdog.watchdog_status();
+    assert_eq!(status.stalls(), 1);
+    assert!(status.longest_ms() >= 300);
     // At shutdown, waiting for the stalled loop ends at the deadline.
     mailbox.post((), Duration::ZERO).expect("posted");
     let start = Instant::now();
@@ -315,7 +315,7 @@ fn stalled_event_loop_fails_liveness_without_blocking_shutdown() {
     blocked.read_to_string(&mut response).expect("a response");
     wait_for("liveness", || live().starts_with("HTTP/1.1 200 "));
     assert!(watched.recv_timeout(TEST_TIMEOUT).is_err());
-    assert_eq!(vitals.stalls(), 1);
+    assert_eq!(status.stalls(), 1);
     stop(server);
 }
 

@@ -33,7 +33,7 @@ impl AdminPages for Pages {
             "/admin/v1/echo" => {
                 let body = String::from_utf8_lossy(call.body);
                 let text = format!("{} {} {body}", call.method, call.query);
-                Some(Page::Slow(Box::new(move || Response::text(200, text))))
+                Some(Page::Deferred(Box::new(move || Response::text(200, text))))
             }
             "/admin/v1/lines" => {
                 let lines = self.lines.clone();
@@ -82,7 +82,7 @@ fn admin(token: Option<&str>, pages: Pages) -> AdminServer {
     let options = AdminOptions {
         listener,
         config,
-        vitals: watchdog.vitals(),
+        watchdog_status: watchdog.watchdog_status(),
         registry: Registry::default(),
         dashboard: Dashboard::new(layout, NoMetrics),
         certificates: Vec::new(),

@@ -630,7 +630,7 @@ impl AdminPages for AdminEcho {
     }
 
     fn page(&mut self, path: &str, query: &str) -> Option<Page> {
-        (path == "/echo").then(|| Page::Now(Response::text(200, query)))
+        (path == "/echo").then(|| Page::Ready(Response::text(200, query)))
     }
 }
 
@@ -673,7 +673,7 @@ fn admin_port_serves_pages_over_tls_only() {
     let options = AdminOptions {
         listener,
         config,
-        vitals: watchdog.vitals(),
+        watchdog_status: watchdog.watchdog_status(),
         registry: Registry::default(),
         dashboard: Dashboard::new(layout, AdminEcho),
         certificates: Vec::new(),

@@ -42,13 +42,13 @@ impl AdminPages for Pages {
                 // The page waits for a reply from each event loop. This thread must stay free for
                 // other requests.
                 let page = move || connections(&generation.clusters, &loops);
-                Some(Page::Slow(Box::new(page)))
+                Some(Page::Deferred(Box::new(page)))
             }
             "/reload" => {
                 let generation = self.reloader.current.get().number;
                 let error = self.reloader.counts.error();
                 let state = json!({ "generation": generation, "error": error });
-                Some(Page::Now(json_page(state.to_string())))
+                Some(Page::Ready(json_page(state.to_string())))
             }
             _ => None,
         }
@@ -61,11 +61,11 @@ impl AdminPages for Pages {
             ("/reload", "check=1") => preview,
             ("/reload", _) => {
                 let text = "unknown parameter: use /reload, or /reload?check=1 to change nothing\n";
-                return Some(Page::Now(Response::text(400, text)));
+                return Some(Page::Ready(Response::text(400, text)));
             }
             _ => return None,
         };
-        Some(Page::Slow(Box::new(move || command(&reloader))))
+        Some(Page::Deferred(Box::new(move || command(&reloader))))
     }
 
     fn check_files(&self) -> [u64; 2] {
@@ -99,7 +99,7 @@ fn preview(reloader: &Reloader) -> Response {
 fn error_response(error: &ReloadError) -> Response {
     let status = match error {
         ReloadError::Busy => 409,
-        ReloadError::Config(_) | ReloadError::Fixed(_) => 422,
+        ReloadError::Config(_) | ReloadError::NotReloadable(_) => 422,
     };
     Response::text(status, format!("{error}\n"))
 }

@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use weir_net::admin::{MetricKind, MetricRow, ProcessMetrics, put_metric};
 use weir_net::otlp::OtlpCounters;
-use weir_net::watchdog::Vitals;
+use weir_net::watchdog::WatchdogStatus;
 
 use crate::certificates::CertificateFiles;
 use crate::counters::{LoopMetrics, ProxyValues, TlsValues};
@@ -39,9 +39,9 @@ pub(crate) struct MetricSources {
 pub(crate) type Metric = (&'static str, MetricKind, &'static str, u64);
 
 /// Creates a registry that reads the sources at each scrape.
-pub(crate) fn registry(sources: MetricSources, vitals: Arc<Vitals>) -> Registry {
+pub(crate) fn registry(sources: MetricSources, watchdog_status: Arc<WatchdogStatus>) -> Registry {
     let mut registry = Registry::default();
-    let process = ProcessMetrics::new("proxy", vitals);
+    let process = ProcessMetrics::new("proxy", watchdog_status);
     registry.register_collector(Box::new(process));
     registry.register_collector(Box::new(sources));
     registry

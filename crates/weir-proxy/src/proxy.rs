@@ -182,18 +182,18 @@ impl Proxy {
             reloads: Arc::clone(&reloader.counts),
             shared,
         };
-        let vitals = watchdog.vitals();
+        let watchdog_status = watchdog.watchdog_status();
         let pages = Pages {
             reloader: Arc::clone(&reloader),
             loops: senders.clone(),
         };
-        let registry = || metrics::registry(sources.clone(), Arc::clone(&vitals));
+        let registry = || metrics::registry(sources.clone(), Arc::clone(&watchdog_status));
         let exporter = export.map(|export| export.start(registry())).transpose()?;
         let options = AdminOptions {
             listener: admin_listener,
             config: config.admin,
             registry: registry(),
-            vitals,
+            watchdog_status,
             dashboard: dashboard(sources),
             // The pages check them, because a reload replaces them.
             certificates: Vec::new(),

@@ -24,7 +24,7 @@ use weir_net::log::Truncated;
 use weir_net::otlp::TraceSource;
 use weir_net::tls::FileWatcher;
 
-use self::fixed::FixedSettings;
+use self::fixed::FixedConfig;
 pub use self::preview::{ChangeKind, ClusterChange, ReloadPreview};
 use crate::certificates::CertificateFiles;
 use crate::cluster_id::ClusterId;
@@ -56,7 +56,7 @@ pub enum ReloadError {
     Config(#[from] ProxyError),
     /// A changed setting that needs a restart.
     #[error("{0} has changed, which needs a restart: restart the proxy, or restore the value")]
-    Fixed(&'static str),
+    NotReloadable(&'static str),
 }
 
 /// A completed reload.
@@ -190,7 +190,7 @@ impl OpenedClusters {
 #[derive(Debug)]
 pub(crate) struct Reloader {
     origin: ConfigOrigin,
-    fixed: FixedSettings,
+    fixed: FixedConfig,
     pub(crate) current: Arc<CurrentGeneration>,
     shared: Arc<LoopShared>,
     /// Opens the listeners.
@@ -241,7 +241,7 @@ impl Reloader {
     ) -> Self {
         Self {
             origin: config.origin.clone(),
-            fixed: FixedSettings::new(config),
+            fixed: FixedConfig::new(config),
             current,
             shared,
             source,
@@ -303,7 +303,7 @@ impl Reloader {
     fn replace(&self, threads: &mut ClusterThreads) -> Result<ReloadReport, ReloadError> {
         let mut config = ProxyConfig::load(self.origin.file(), self.origin.overrides())?;
         if let Some(key) = self.fixed.changed_by(&config) {
-            return Err(ReloadError::Fixed(key));
+            return Err(ReloadError::NotReloadable(key));
         }
         let old = self.current.get();
         let files = config.cluster_files().cloned().collect();

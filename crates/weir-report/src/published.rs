@@ -116,7 +116,7 @@ const COLUMNS: [PublishedColumn; 5] = [
     PublishedColumn {
         heading: "produced/s",
         theirs: |row| metric(row, "produced_per_s"),
-        ours: |row, _| shown(row.sample()?.achieved_records_per_s),
+        ours: |row, _| shown(row.representative()?.achieved_records_per_s),
     },
     PublishedColumn {
         heading: "delivered/s",
@@ -153,7 +153,7 @@ const COLUMNS: [PublishedColumn; 5] = [
         heading: "CPU, %",
         theirs: |row| metric(row, "machine_cpu_percent"),
         ours: |row, run| {
-            let cores = row.sample()?.role("gateway")?.cpu_cores_mean?;
+            let cores = row.representative()?.role("gateway")?.cpu_cores_mean?;
             shown(Some(cores / run.machine.cpu_cores.max(1) as f64 * 100.0))
         },
     },

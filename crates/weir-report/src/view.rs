@@ -209,8 +209,8 @@ impl<'a> SubjectRow<'a> {
     }
 
     /// Returns the cell to draw where one repetition represents all.
-    pub(crate) fn sample(&self) -> Option<&'a Cell> {
-        self.repetitions().sample()
+    pub(crate) fn representative(&self) -> Option<&'a Cell> {
+        self.repetitions().representative()
     }
 
     /// Returns a sentence about received records that clients did not subscribe to, if there were

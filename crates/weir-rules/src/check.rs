@@ -4,15 +4,15 @@ use weir_identity::acl::{AclOperation, AclRule, ResourceType};
 use weir_wire::cluster::TopicId;
 use weir_wire::message::{ApiDefinition, MessageRow, Value};
 
-use super::mirror::{Element, element_definition, elements, mirrored};
-use super::pending::PendingAccess;
+use super::error_element::{Element, element_definition, elements, error_element};
+use super::pending::ResponseChanges;
 use super::session::AccessSession;
 use super::table::{ApiAccess, ItemCheck, UNKNOWN_TOPIC_ID, WholeCheck};
 use weir_filters::TopicNames;
 
 /// Result of the check of a request.
 #[derive(Debug)]
-pub(super) enum Finding {
+pub(super) enum CheckResult {
     /// The request is allowed, without its denied elements if there were any.
     Checked,
     /// The whole request is denied with this error.
@@ -41,7 +41,7 @@ pub(super) struct RequestCheck<'a, 's> {
     pub(super) access: &'static ApiAccess,
     pub(super) version: i16,
     pub(super) row: MessageRow<'a>,
-    pub(super) pending: PendingAccess,
+    pub(super) pending: ResponseChanges,
     /// Elements of the request were removed, or fields changed.
     pub(super) is_edited: bool,
     /// No element of the request is left.
@@ -65,7 +65,7 @@ impl RequestCheck<'_, '_> {
         let mut operations = check.operations.iter();
         let is_allowed = operations.any(|one| self.session.allows(*one, check.kind, &name));
         (!is_allowed).then(|| {
-            self.note(check.operations[0], check.kind, &name);
+            self.record_denial(check.operations[0], check.kind, &name);
             check.error
         })
     }
@@ -74,7 +74,7 @@ impl RequestCheck<'_, '_> {
         self.row.get(&self.api.request, name)
     }
 
-    fn note(&mut self, operation: AclOperation, kind: ResourceType, name: &str) {
+    fn record_denial(&mut self, operation: AclOperation, kind: ResourceType, name: &str) {
         self.denied.get_or_insert_with(|| Denial {
             operation,
             kind,
@@ -92,7 +92,7 @@ impl RequestCheck<'_, '_> {
     ) -> bool {
         let is_allowed = self.session.allows(operation, kind, name);
         if !is_allowed {
-            self.note(operation, kind, name);
+            self.record_denial(operation, kind, name);
         }
         is_allowed
     }
@@ -102,13 +102,13 @@ impl RequestCheck<'_, '_> {
     }
 
     /// Decides about the elements of an array, and removes the denied ones.
-    pub(super) fn items(&mut self, check: &'static ItemCheck) -> Finding {
+    pub(super) fn items(&mut self, check: &'static ItemCheck) -> CheckResult {
         let by_cluster = check.cluster;
         if by_cluster.is_some_and(|operation| self.session.allows_cluster(operation)) {
-            return Finding::Checked;
+            return CheckResult::Checked;
         }
         if let Some(ids) = self.unknown_ids(check) {
-            return Finding::LookUp(ids);
+            return CheckResult::LookUp(ids);
         }
         let errors = self.errors(check);
         self.remove(check, &errors)
@@ -127,17 +127,23 @@ impl RequestCheck<'_, '_> {
     }
 
     /// Removes the elements with an error from an array of the request.
-    pub(super) fn remove(&mut self, check: &ItemCheck, errors: &[Option<i16>]) -> Finding {
+    pub(super) fn remove(&mut self, check: &ItemCheck, errors: &[Option<i16>]) -> CheckResult {
         let inner = element_definition(&self.api.response, check.into);
         let Some(inner) = inner.filter(|_| errors.iter().any(Option::is_some)) else {
-            return Finding::Checked;
+            return CheckResult::Checked;
         };
         let version = self.version;
         let found = elements(&self.row, &self.api.request, check.array)
             .into_iter()
             .zip(errors);
         let denied = found.filter_map(|(element, error)| {
-            Some(mirrored(&check.mirror, element, inner, version, (*error)?))
+            Some(error_element(
+                &check.error_element,
+                element,
+                inner,
+                version,
+                (*error)?,
+            ))
         });
         self.pending.add.extend(denied);
         self.pending.into = check.into;
@@ -150,7 +156,7 @@ impl RequestCheck<'_, '_> {
             Some(Value::Texts(Some(texts))) => texts.retain(|_| keep()),
             _ => {}
         }
-        Finding::Checked
+        CheckResult::Checked
     }
 
     /// Returns the ids of topics in an array whose names are not known and have not been requested.
@@ -184,11 +190,13 @@ impl RequestCheck<'_, '_> {
     }
 
     /// Returns the elements of the response for all elements of the request.
-    pub(super) fn mirrored_items(&self, check: &ItemCheck, error: i16) -> Vec<MessageRow<'static>> {
+    pub(super) fn error_elements(&self, check: &ItemCheck, error: i16) -> Vec<MessageRow<'static>> {
         let inner = element_definition(&self.api.response, check.into);
         let found = elements(&self.row, &self.api.request, check.array).into_iter();
         let rows = inner.map(|inner| {
-            found.map(move |one| mirrored(&check.mirror, one, inner, self.version, error))
+            found.map(move |one| {
+                error_element(&check.error_element, one, inner, self.version, error)
+            })
         });
         rows.into_iter().flatten().collect()
     }

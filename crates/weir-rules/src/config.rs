@@ -14,7 +14,7 @@ use super::rules::{AccessRules, DecisionCounts};
 
 /// Access rules that cannot be used.
 #[derive(Debug, Error)]
-pub enum AccessError {
+pub enum AclConfigError {
     #[error("access.{key}: cannot read {path}: {error}")]
     Read {
         key: &'static str,
@@ -46,7 +46,7 @@ const RULES_MAX: usize = 1_000_000;
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
-pub struct AccessConfig {
+pub struct AclConfig {
     /// `enforce`, or `dry-run` to only count and log what would be denied.
     mode: AccessMode,
     /// Principals that may do everything.
@@ -105,25 +105,25 @@ enum RuleEffect {
     Deny,
 }
 
-impl AccessConfig {
+impl AclConfig {
     /// Reads the file, if any, and compiles all rules. Paths are relative to `directory`.
-    pub fn build(&self, directory: &Path) -> Result<AccessRules, AccessError> {
+    pub fn build(&self, directory: &Path) -> Result<AccessRules, AclConfigError> {
         let mut rules = Vec::new();
         if let Some(path) = &self.acls {
             let path = directory.join(path);
-            let text = std::fs::read_to_string(&path).map_err(|error| AccessError::Read {
+            let text = std::fs::read_to_string(&path).map_err(|error| AclConfigError::Read {
                 key: "acls",
                 path: path.clone(),
                 error,
             })?;
             let listed = parse_listing(&text, &path.display().to_string());
-            rules = listed.map_err(|error| AccessError::Listing { path, error })?;
+            rules = listed.map_err(|error| AclConfigError::Listing { path, error })?;
         }
         for (index, rule) in self.rule.iter().enumerate() {
             rule.expand(index + 1, &mut rules)?;
         }
         if rules.len() > RULES_MAX {
-            return Err(AccessError::TooMany(rules.len()));
+            return Err(AclConfigError::TooMany(rules.len()));
         }
         let super_users = self.super_users.iter().map(|text| principal(text));
         let super_users: Vec<_> = super_users.collect::<Result<_, _>>()?;
@@ -137,13 +137,13 @@ impl AccessConfig {
 }
 
 /// Checks that a principal has the form KIND:NAME.
-fn principal(text: &str) -> Result<Box<str>, AccessError> {
+fn principal(text: &str) -> Result<Box<str>, AclConfigError> {
     let is_valid = text.split_once(':').is_some_and(|(kind, name)| {
         kind.chars().all(|c| c.is_ascii_alphanumeric()) && !kind.is_empty() && !name.is_empty()
     });
     match is_valid {
         true => Ok(text.into()),
-        false => Err(AccessError::Principal(text.to_owned())),
+        false => Err(AclConfigError::Principal(text.to_owned())),
     }
 }
 
@@ -168,8 +168,8 @@ impl RuleConfig {
 
     /// Appends one rule per combination of principal, resource, operation and address range.
     /// `number` is the position of this rule in the table, from 1.
-    fn expand(&self, number: usize, rules: &mut Vec<AclRule>) -> Result<(), AccessError> {
-        let missing = |keys| Err(AccessError::Missing(number, keys));
+    fn expand(&self, number: usize, rules: &mut Vec<AclRule>) -> Result<(), AclConfigError> {
+        let missing = |keys| Err(AclConfigError::Missing(number, keys));
         if self.principals.is_empty() {
             return missing("principals");
         }
@@ -184,10 +184,10 @@ impl RuleConfig {
             .iter()
             .map(|word| word.parse::<AclOperation>());
         let operations = operations.collect::<Result<Vec<_>, _>>();
-        let operations = operations.map_err(|error| AccessError::Word(number, error))?;
+        let operations = operations.map_err(|error| AclConfigError::Word(number, error))?;
         let addresses = self.addresses.iter().map(|text| text.parse());
         let addresses = addresses.collect::<Result<Vec<_>, _>>();
-        let mut addresses = addresses.map_err(|error| AccessError::Address(number, error))?;
+        let mut addresses = addresses.map_err(|error| AclConfigError::Address(number, error))?;
         if addresses.is_empty() {
             addresses.push(AddressRange::Any);
         }
@@ -211,7 +211,7 @@ impl RuleConfig {
                     }));
                 }
                 if rules.len() > RULES_MAX {
-                    return Err(AccessError::TooMany(rules.len()));
+                    return Err(AclConfigError::TooMany(rules.len()));
                 }
             }
         }

@@ -5,9 +5,9 @@ use weir_wire::WireError;
 use weir_wire::cluster::TopicId;
 use weir_wire::message::{self, ApiDefinition, MessageRow, Value};
 
-use super::check::{Denial, Finding, RequestCheck};
-use super::mirror::{element_definition, first_error, text};
-use super::pending::PendingAccess;
+use super::check::{CheckResult, Denial, RequestCheck};
+use super::error_element::{element_definition, first_error, text};
+use super::pending::ResponseChanges;
 use super::session::AccessSession;
 use super::special;
 use super::table::{ApiAccess, ItemCheck, message as error_text};
@@ -17,9 +17,9 @@ use weir_filters::TopicNames;
 #[derive(Debug)]
 pub enum RequestDecision {
     /// Forward the request as it is; the response may have to be changed.
-    Forward(Option<Box<PendingAccess>>),
+    Forward(Option<Box<ResponseChanges>>),
     /// Forward this body instead.
-    Edited(Vec<u8>, Box<PendingAccess>),
+    Edited(Vec<u8>, Box<ResponseChanges>),
     /// Respond with this body.
     Respond(Vec<u8>),
     /// Close the connection, because the request has no response that could contain an error.
@@ -47,72 +47,72 @@ pub(super) fn check(
         access,
         version,
         row,
-        pending: PendingAccess::new(access),
+        pending: ResponseChanges::new(access),
         is_edited: false,
         is_empty: false,
         names_requested,
         denied: None,
     };
-    let finding = check.run();
+    let result = check.run();
     let mut denied = check.denied.take();
     if let Some(denial) = &mut denied {
-        denial.error = check.error_of(&finding);
+        denial.error = check.error_of(&result);
     }
-    Ok((check.verdict(finding), denied))
+    Ok((check.verdict(result), denied))
 }
 
 impl RequestCheck<'_, '_> {
-    fn run(&mut self) -> Finding {
+    fn run(&mut self) -> CheckResult {
         for whole in self.access.whole {
             if let Some(error) = self.whole(whole) {
-                return Finding::Denied(error);
+                return CheckResult::Denied(error);
             }
         }
-        if let Some(finding) = special::check(self) {
-            return finding;
+        if let Some(result) = special::check(self) {
+            return result;
         }
         let Some(items) = self.access.items.filter(|items| items.needs_right()) else {
-            return Finding::Checked;
+            return CheckResult::Checked;
         };
         self.items(items)
     }
 
     /// Returns the first error code that the client gets.
-    fn error_of(&self, finding: &Finding) -> Option<i16> {
+    fn error_of(&self, result: &CheckResult) -> Option<i16> {
         let response = &self.api.response;
         if !self.has_response() {
             return None;
         }
-        match finding {
-            Finding::Denied(error) => Some(*error),
-            Finding::Respond(row) => first_error(response, row),
-            Finding::Checked => {
+        match result {
+            CheckResult::Denied(error) => Some(*error),
+            CheckResult::Respond(row) => first_error(response, row),
+            CheckResult::Checked => {
                 let inner = element_definition(response, self.pending.into)?;
                 let mut added = self.pending.add.iter();
                 added.find_map(|row| first_error(inner, row))
             }
-            Finding::LookUp(_) => None,
+            CheckResult::LookUp(_) => None,
         }
     }
 
-    fn verdict(mut self, finding: Finding) -> RequestDecision {
-        match finding {
-            Finding::LookUp(ids) => RequestDecision::LookUp(ids),
-            Finding::Respond(row) => self.respond(&row),
-            Finding::Denied(error) => match self.has_response() {
+    fn verdict(mut self, result: CheckResult) -> RequestDecision {
+        match result {
+            CheckResult::LookUp(ids) => RequestDecision::LookUp(ids),
+            CheckResult::Respond(row) => self.respond(&row),
+            CheckResult::Denied(error) => match self.has_response() {
                 true => {
                     let row = self.denied_row(error);
                     self.respond(&row)
                 }
                 false => RequestDecision::Close,
             },
-            Finding::Checked if !self.is_edited => {
+            CheckResult::Checked if !self.is_edited => {
                 let pending =
                     special::reads_response(&self.pending).then(|| Box::new(self.pending));
                 RequestDecision::Forward(pending)
             }
-            Finding::Checked if !self.has_response() => RequestDecision::Close,
-            Finding::Checked if self.is_empty && !special::is_forwarded_empty(self.api.key) => {
+            CheckResult::Checked if !self.has_response() => RequestDecision::Close,
+            CheckResult::Checked if self.is_empty && !special::is_forwarded_empty(self.api.key) => {
                 let mut row = MessageRow::new(&self.api.response, self.version);
                 let add = std::mem::take(&mut self.pending.add);
                 row.set(
@@ -122,7 +122,7 @@ impl RequestCheck<'_, '_> {
                 );
                 self.respond(&row)
             }
-            Finding::Checked => {
+            CheckResult::Checked => {
                 let flexible = self.api.is_flexible(self.version);
                 let mut body = Vec::new();
                 message::encode(
@@ -160,15 +160,15 @@ impl RequestCheck<'_, '_> {
         if let Some(items) = self
             .access
             .items
-            .filter(|_| !has_error || self.mirrors_always())
+            .filter(|_| !has_error || self.always_has_elements())
         {
-            let rows = self.mirrored_items(items, error);
+            let rows = self.error_elements(items, error);
             row.set(response, items.into, Value::Rows(Some(rows)));
         }
         row
     }
 
-    fn mirrors_always(&self) -> bool {
+    fn always_has_elements(&self) -> bool {
         matches!(self.api.key, ELECT_LEADERS | ALTER_REASSIGNMENTS)
     }
 }

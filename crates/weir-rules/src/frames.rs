@@ -9,7 +9,7 @@ use weir_wire::message;
 use super::apis;
 use super::check::Denial;
 use super::decide::{self, RequestDecision};
-use super::pending::PendingAccess;
+use super::pending::ResponseChanges;
 use super::response;
 use super::rules::{AccessRules, PRODUCE};
 use super::session::AccessSession;
@@ -184,7 +184,7 @@ impl Access<'_> {
     /// The body is malformed.
     pub fn apply(
         &mut self,
-        pending: PendingAccess,
+        pending: ResponseChanges,
         key: i16,
         version: i16,
         body: &[u8],

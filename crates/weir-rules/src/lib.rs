@@ -10,8 +10,8 @@ pub mod audit;
 mod check;
 mod config;
 mod decide;
+mod error_element;
 mod frames;
-mod mirror;
 mod pending;
 mod response;
 mod rules;
@@ -21,10 +21,10 @@ mod special;
 mod start;
 mod table;
 
-pub use config::AccessConfig;
+pub use config::AclConfig;
 pub use decide::RequestDecision;
 pub use frames::{Access, AccessState};
-pub use pending::PendingAccess;
+pub use pending::ResponseChanges;
 pub use rules::AccessRules;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::table::ApiAccess;
 
 /// Changes of a response.
 #[derive(Debug)]
-pub struct PendingAccess {
+pub struct ResponseChanges {
     pub(super) access: &'static ApiAccess,
     /// Elements for what was removed from the request.
     pub(super) add: Vec<MessageRow<'static>>,
@@ -28,7 +28,7 @@ pub struct PendingAccess {
     pub(super) into_groups: Vec<(Value<'static>, Vec<MessageRow<'static>>)>,
 }
 
-impl PendingAccess {
+impl ResponseChanges {
     pub(super) fn new(access: &'static ApiAccess) -> Self {
         Self {
             access,

@@ -4,8 +4,8 @@ use weir_identity::acl::{AclOperation, AclRule, OperationSet, ResourceType};
 use weir_wire::WireError;
 use weir_wire::message::{self, ApiDefinition, MessageRow, StructDefinition, Value};
 
-use super::mirror::retain;
-use super::pending::PendingAccess;
+use super::error_element::retain;
+use super::pending::ResponseChanges;
 use super::session::AccessSession;
 use super::shown;
 use super::table::{OperationBits, ShownItems};
@@ -13,7 +13,7 @@ use weir_filters::TopicNames;
 
 /// Returns the changed body of a response.
 pub(super) fn apply(
-    mut pending: PendingAccess,
+    mut pending: ResponseChanges,
     session: &mut AccessSession,
     names: &TopicNames,
     api: &'static ApiDefinition,

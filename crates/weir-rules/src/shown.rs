@@ -6,15 +6,15 @@ use std::collections::HashSet;
 use weir_identity::acl::{AclOperation, ResourceType};
 use weir_wire::message::{MessageRow, StructDefinition, Value};
 
-use super::mirror::{element_definition, retain, text};
-use super::pending::PendingAccess;
+use super::error_element::{element_definition, retain, text};
+use super::pending::ResponseChanges;
 use super::session::AccessSession;
 use super::table::TOPIC_DENIED;
 use weir_filters::TopicNames;
 
 /// Removes elements that the client may not see, and sets errors in nested elements.
 pub(super) fn edit(
-    pending: &mut PendingAccess,
+    pending: &mut ResponseChanges,
     session: &mut AccessSession,
     names: &TopicNames,
     version: i16,
@@ -63,7 +63,7 @@ fn may_describe(session: &mut AccessSession, name: &Value<'_>) -> bool {
 }
 
 fn metadata(
-    pending: &mut PendingAccess,
+    pending: &mut ResponseChanges,
     session: &mut AccessSession,
     version: i16,
     definition: &'static StructDefinition,
@@ -125,7 +125,7 @@ const UNKNOWN_TOPIC: i64 = 3;
 /// Removes topics that the client may not describe, if the request was for the offsets of all
 /// topics.
 fn offsets(
-    pending: &PendingAccess,
+    pending: &ResponseChanges,
     session: &mut AccessSession,
     names: &TopicNames,
     definition: &'static StructDefinition,
@@ -149,7 +149,7 @@ fn offsets(
 
 /// Adds the denied topics of a group.
 fn add_topics(
-    pending: &mut PendingAccess,
+    pending: &mut ResponseChanges,
     definition: &'static StructDefinition,
     group: &mut MessageRow<'_>,
 ) {

@@ -104,16 +104,16 @@ pub(super) struct ItemCheck {
     pub(super) error: i16,
     /// Array of the response.
     pub(super) into: &'static str,
-    pub(super) mirror: Mirror,
+    pub(super) error_element: ErrorElement,
 }
 
 /// How an element of a response follows from one of the request.
 #[derive(Debug)]
-pub(super) struct Mirror {
+pub(super) struct ErrorElement {
     /// Fields of request and response with the same value.
     pub(super) copy: &'static [(&'static str, &'static str)],
     /// Array within the element.
-    pub(super) nested: Option<&'static NestedMirror>,
+    pub(super) nested: Option<&'static NestedErrorElement>,
     /// Fields with other values than their defaults.
     pub(super) set: &'static [(&'static str, i64)],
     /// Field with the error; empty if only the nested elements have one.
@@ -122,7 +122,7 @@ pub(super) struct Mirror {
     pub(super) has_message: bool,
 }
 
-impl Mirror {
+impl ErrorElement {
     pub(super) const EMPTY: Self = Self {
         copy: &[],
         nested: None,
@@ -131,10 +131,10 @@ impl Mirror {
         has_message: false,
     };
 
-    /// Mirror of a topic with its partitions.
+    /// Element of a topic with its partitions.
     pub(super) const fn topic(
         copy: &'static [(&'static str, &'static str)],
-        nested: &'static NestedMirror,
+        nested: &'static NestedErrorElement,
     ) -> Self {
         Self {
             copy,
@@ -147,10 +147,10 @@ impl Mirror {
 
 /// An array of the request, one of the response, and how their elements correspond.
 #[derive(Debug)]
-pub(super) struct NestedMirror {
+pub(super) struct NestedErrorElement {
     pub(super) from: &'static str,
     pub(super) into: &'static str,
-    pub(super) mirror: Mirror,
+    pub(super) error_element: ErrorElement,
 }
 
 /// Elements of a response that clients see only with a right.

@@ -20,7 +20,7 @@ const RULES: &str = "
 ";
 
 fn rules(toml: &str) -> Result<Arc<AccessRules>, String> {
-    let config: AccessConfig = toml::from_str(toml).map_err(|error| error.to_string())?;
+    let config: AclConfig = toml::from_str(toml).map_err(|error| error.to_string())?;
     let built = config.build(Path::new(""));
     built.map(Arc::new).map_err(|error| error.to_string())
 }
@@ -58,7 +58,7 @@ fn text(text: &'static str) -> Value<'static> {
 /// Returns a topic of a Fetch request.
 fn fetched(name: &'static str) -> Value<'static> {
     let api = message::api(1).expect("Fetch");
-    let inner = mirror::element_definition(&api.request, "Topics").expect("topics");
+    let inner = error_element::element_definition(&api.request, "Topics").expect("topics");
     let mut topic = MessageRow::new(inner, 12);
     topic.set(inner, "Topic", text(name));
     Value::Rows(Some(vec![topic]))
@@ -128,7 +128,7 @@ fn denied_request_without_response_closes_the_connection() {
     let mut session = session(RULES);
     let mut produce = |topic, acks| {
         check(&mut session, (0, 12), |row, fields| {
-            let inner = mirror::element_definition(fields, "TopicData").expect("topics");
+            let inner = error_element::element_definition(fields, "TopicData").expect("topics");
             let mut data = MessageRow::new(inner, 12);
             data.set(inner, "Name", text(topic));
             row.set(fields, "Acks", Value::Int(acks));
@@ -146,7 +146,7 @@ fn denied_request_without_response_closes_the_connection() {
 /// Returns the names of topics whose ids are their lengths.
 fn known_names(topics: &[&'static str]) -> TopicNames {
     let response = &message::api(3).expect("Metadata").response;
-    let inner = mirror::element_definition(response, "Topics").expect("topics");
+    let inner = error_element::element_definition(response, "Topics").expect("topics");
     let topics = topics.iter().map(|topic| {
         let mut row = MessageRow::new(inner, METADATA_VERSION);
         row.set(inner, "Name", text(topic));
@@ -166,7 +166,7 @@ fn known_names(topics: &[&'static str]) -> TopicNames {
 fn produced(version: i16, transaction: Option<&'static str>, topics: &[&'static str]) -> Vec<u8> {
     let api = message::api(0).expect("Produce");
     let fields = &api.request;
-    let inner = mirror::element_definition(fields, "TopicData").expect("topics");
+    let inner = error_element::element_definition(fields, "TopicData").expect("topics");
     let topics = topics.iter().map(|topic| {
         let mut data = MessageRow::new(inner, version);
         match version {
@@ -249,7 +249,7 @@ fn dry_run_only_counts() {
 fn unknown_topic_ids_are_looked_up_and_then_denied() {
     let mut session = session(RULES);
     let fill = |row: &mut MessageRow<'static>, fields: &'static message::StructDefinition| {
-        let inner = mirror::element_definition(fields, "TopicData").expect("topics");
+        let inner = error_element::element_definition(fields, "TopicData").expect("topics");
         let mut data = MessageRow::new(inner, 13);
         data.set(inner, "TopicId", Value::Uuid(5));
         row.set(fields, "Acks", Value::Int(1));

@@ -79,7 +79,7 @@ pub(crate) struct RequestFault {
 }
 
 impl RequestFault {
-    pub(crate) fn plain(code: ControlCode) -> Self {
+    pub(crate) fn with_standard_text(code: ControlCode) -> Self {
         Self {
             code: code.code(),
             message: Cow::Borrowed(code.text()),

@@ -415,7 +415,7 @@ fn inactive_client_is_detected() {
 fn combo_request_subscribes_without_round_trip() {
     let adds = vec![AddParams::raw(1, "a", "x y"), AddParams::raw(2, "b", "x y")];
     let mut pair = Pair::new(ClientSessionConfig {
-        combo: true,
+        subscribes_in_create: true,
         ..config(adds)
     });
     pair.deliver_all();

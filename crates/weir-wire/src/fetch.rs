@@ -94,7 +94,7 @@ impl Iterator for AbortedList<'_> {
 
 /// Top-level fields of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FetchHead {
+pub struct FetchResponseFields {
     /// Milliseconds for which the broker throttles the client.
     pub throttle_ms: i32,
     /// Kafka error code, 0 for none.
@@ -122,9 +122,9 @@ pub fn read<'a, E: From<WireError>>(
     version: i16,
     body: &'a [u8],
     mut sink: impl FnMut(FetchedPartition<'a>) -> Result<(), E>,
-) -> Result<FetchHead, E> {
+) -> Result<FetchResponseFields, E> {
     let mut fields = Fields::new(body, version);
-    let head = FetchHead {
+    let head = FetchResponseFields {
         throttle_ms: fields.reader.i32("throttle time")?,
         error: fields.reader.i16("error code")?,
         session_id: fields.reader.i32("session id")?,
@@ -258,7 +258,7 @@ mod tests {
     fn collect(
         version: i16,
         body: &[u8],
-    ) -> Result<(FetchHead, Vec<FetchedPartition<'_>>), WireError> {
+    ) -> Result<(FetchResponseFields, Vec<FetchedPartition<'_>>), WireError> {
         let mut rows = Vec::new();
         let head = read::<WireError>(version, body, |row| {
             rows.push(row);

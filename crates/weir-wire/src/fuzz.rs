@@ -54,7 +54,7 @@ fn responses(frame: &[u8]) {
     let _ = cluster::read(cluster::OLD_VERSION, frame);
     let _ = leader_epoch::read(frame, |_| ());
     let _ = delegation_token::read_created(frame);
-    let _ = list_offsets::read_rows(frame, |_, _| ());
+    let _ = list_offsets::read_with_epochs(frame, |_, _| ());
     let _ = group::offsets::read_fetch_all(frame, |_, _, _| ());
     let _ = fetch::read::<WireError>(fetch::VERSION, frame, |partition| {
         records(partition.records);

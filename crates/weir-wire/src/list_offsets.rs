@@ -13,7 +13,7 @@ use super::reader::WireReader;
 /// Oldest version that Kafka 4 supports; it returns one offset per partition, which is sufficient.
 pub const VERSION: i16 = 1;
 /// Latest version without compact encodings.
-pub const ROWS_VERSION: i16 = 5;
+pub const EPOCH_VERSION: i16 = 5;
 /// Timestamp that requests the end offset.
 pub const LATEST: i64 = -1;
 /// Timestamp that requests the first offset.
@@ -65,9 +65,9 @@ pub fn read(body: &[u8]) -> Result<Vec<PartitionOffset>, WireError> {
     Ok(offsets)
 }
 
-/// Returns a request of [`ROWS_VERSION`] for rows of topic, partition and leader epoch. With
+/// Returns a request of [`EPOCH_VERSION`] for rows of topic, partition and leader epoch. With
 /// `committed_only`, the end offset is the last stable offset.
-pub fn request_rows<'a>(
+pub fn request_with_epochs<'a>(
     rows: impl Iterator<Item = (&'a str, i32, i32)>,
     timestamp: i64,
     committed_only: bool,
@@ -93,8 +93,8 @@ pub fn request_rows<'a>(
         .with_topics(topics)
 }
 
-/// Reads the body of a response of [`ROWS_VERSION`] and calls `sink` for each partition.
-pub fn read_rows<'a>(
+/// Reads the body of a response of [`EPOCH_VERSION`] and calls `sink` for each partition.
+pub fn read_with_epochs<'a>(
     body: &'a [u8],
     mut sink: impl FnMut(&'a str, PartitionOffset),
 ) -> Result<(), WireError> {
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn rows_are_grouped_by_topic() {
         let rows = [("a", 0, 5), ("b", 1, 6), ("a", 2, 7)];
-        let request = request_rows(rows.into_iter(), LATEST, true);
+        let request = request_with_epochs(rows.into_iter(), LATEST, true);
         assert_eq!((request.isolation_level, request.topics.len()), (1, 2));
         let first = &request.topics[0];
         let found = first.partitions.iter();
@@ -144,7 +144,7 @@ mod tests {
             .collect();
         assert_eq!(found, [(0, 5, LATEST), (2, 7, LATEST)]);
         let mut bytes = BytesMut::new();
-        request.encode(&mut bytes, ROWS_VERSION).expect("encodes");
+        request.encode(&mut bytes, EPOCH_VERSION).expect("encodes");
     }
 
     proptest! {
@@ -172,14 +172,14 @@ mod tests {
             let _ = read(&noise);
 
             let mut bytes = BytesMut::new();
-            response.encode(&mut bytes, ROWS_VERSION).expect("encodes");
+            response.encode(&mut bytes, EPOCH_VERSION).expect("encodes");
             let mut found = Vec::new();
-            read_rows(&bytes, |topic, row| {
+            read_with_epochs(&bytes, |topic, row| {
                 assert_eq!(topic, "t");
                 found.push((row.partition, row.error, row.offset));
             })?;
             prop_assert_eq!(&found, &rows);
-            let _ = read_rows(&noise, |_, _| ());
+            let _ = read_with_epochs(&noise, |_, _| ());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use weir_identity::ari::{AdapterMethod, ExceptionKind};
 
-use crate::config::Unavailable;
+use crate::config::UnavailablePolicy;
 use crate::outcome::AdapterFailure;
 
 const USER_REJECTED: i32 = 1;
@@ -79,12 +79,12 @@ impl SubscriptionRefusal {
     pub(super) fn of(
         method: AdapterMethod,
         failure: &AdapterFailure,
-        unavailable: Unavailable,
+        unavailable: UnavailablePolicy,
     ) -> Self {
         let AdapterFailure::Exception(exception) = failure else {
             return match (failure.is_transient(), unavailable) {
-                (true, Unavailable::EndSession) => Self::EndSession,
-                (true, Unavailable::Reject) => Self::reject(
+                (true, UnavailablePolicy::EndSession) => Self::EndSession,
+                (true, UnavailablePolicy::Reject) => Self::reject(
                     UNAVAILABLE,
                     "subscriptions are not possible, try again later",
                 ),

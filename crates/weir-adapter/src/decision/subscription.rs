@@ -6,7 +6,7 @@ use weir_identity::ari::{AdapterMethod, AdapterReply, AdapterRequest, TableInfo}
 use super::cache::ItemCache;
 use super::limits::{AdapterLimits, RequestedLimits};
 use super::refusal::SubscriptionRefusal;
-use crate::config::Unavailable;
+use crate::config::UnavailablePolicy;
 use crate::outcome::{AdapterFailure, AdapterOutcome};
 
 /// A subscription that a client has requested.
@@ -29,7 +29,7 @@ pub struct RequestedSubscription {
     /// Limits that apply in addition to the adapter's.
     pub limits: RequestedLimits,
     /// Response to the client if the adapter is unavailable.
-    pub unavailable: Unavailable,
+    pub unavailable: UnavailablePolicy,
 }
 
 /// Next step of a decision.

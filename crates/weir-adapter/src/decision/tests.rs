@@ -7,7 +7,7 @@ use weir_identity::ari::{
 use weir_identity::{ItemMode, ItemModes};
 
 use super::*;
-use crate::config::Unavailable;
+use crate::config::UnavailablePolicy;
 use crate::outcome::{AdapterFailure, AdapterOutcome};
 
 fn exception(kind: ExceptionKind) -> AdapterFailure {
@@ -65,7 +65,7 @@ fn wanted(wants_tables: bool) -> RequestedSubscription {
             buffer_size: None,
             snapshot_length: Some(10),
         },
-        unavailable: Unavailable::Reject,
+        unavailable: UnavailablePolicy::Reject,
     }
 }
 
@@ -386,7 +386,7 @@ fn failures_of_subscriptions_have_codes() {
         assert_eq!(late, SubscriptionProgress::Wait);
     }
     for failure in TRANSIENT {
-        let unavailable = Unavailable::EndSession;
+        let unavailable = UnavailablePolicy::EndSession;
         let wanted = RequestedSubscription {
             unavailable,
             ..wanted(true)

@@ -41,7 +41,7 @@ enum LinkState {
     Down,
     Handshake(Handshake),
     Ready(AdapterPeer),
-    /// Closed by the gateway; the caller has not confirmed it with [`AdapterProtocol::lost`].
+    /// Closed by the gateway; the caller has not confirmed it with [`AdapterProtocol::on_lost`].
     Closing,
 }
 
@@ -84,7 +84,7 @@ impl<T> AdapterProtocol<T> {
     }
 
     /// Begins a connection.
-    pub fn connected(&mut self, now_ms: u64) {
+    pub fn on_connected(&mut self, now_ms: u64) {
         self.lines = LineBuffer::default();
         self.output.clear();
         self.input_ms = now_ms;
@@ -93,7 +93,7 @@ impl<T> AdapterProtocol<T> {
     }
 
     /// Processes received bytes. [`Self::wants_input`] must be `true`.
-    pub fn received(&mut self, bytes: &[u8], now_ms: u64) {
+    pub fn on_received(&mut self, bytes: &[u8], now_ms: u64) {
         self.input_ms = now_ms;
         self.lines.push(bytes);
         self.process_lines(now_ms);
@@ -105,7 +105,7 @@ impl<T> AdapterProtocol<T> {
     }
 
     /// Ends a connection, which either side has closed.
-    pub fn lost(&mut self, now_ms: u64) {
+    pub fn on_lost(&mut self, now_ms: u64) {
         self.state = LinkState::Down;
         self.metrics.set_connected(false);
         self.output.clear();
@@ -188,7 +188,7 @@ impl<T> AdapterProtocol<T> {
     }
 
     /// Handles deadlines that have passed.
-    pub fn tick(&mut self, now_ms: u64) {
+    pub fn on_tick(&mut self, now_ms: u64) {
         if let LinkState::Handshake(handshake) = &mut self.state {
             if let Err(reason) = handshake.tick(&self.options, now_ms, &mut self.output) {
                 self.reject(reason);
@@ -209,7 +209,7 @@ impl<T> AdapterProtocol<T> {
         self.publish();
     }
 
-    /// Returns the time of the next [`Self::tick`].
+    /// Returns the time of the next [`Self::on_tick`].
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let handshake = match &self.state {
             LinkState::Handshake(handshake) => Some(handshake.deadline_ms()),

@@ -158,7 +158,7 @@ fn vectors_of_the_handshake_are_accepted() {
     ] {
         let users = adapter_user();
         let mut pair = Pair::new(ProtocolOptions { users, ..options() });
-        pair.protocol.connected(pair.now_ms);
+        pair.protocol.on_connected(pair.now_ms);
         assert!(pair.take().is_empty());
         pair.feed(CREDENTIALS);
         let expected = "w0|MPI|S|ARI.version|S|1.9.1|S|keepalive_hint.millis|S|13000\
@@ -226,7 +226,7 @@ fn vectors_of_notifications_are_answered() {
 #[test]
 fn adapter_without_credentials_is_initialized_after_a_second() {
     let mut pair = Pair::new(options());
-    pair.protocol.connected(pair.now_ms);
+    pair.protocol.on_connected(pair.now_ms);
     assert_eq!(pair.protocol.next_deadline_ms(), Some(pair.now_ms + 1_000));
     pair.advance(999);
     assert!(pair.take().is_empty());
@@ -255,7 +255,7 @@ fn rejected_adapters_wait_longer_each_time() {
     let mut pair = Pair::new(ProtocolOptions { users, ..options() });
     let pauses = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
     for (index, (lines, pause_ms)) in bad.iter().zip(pauses).enumerate() {
-        pair.protocol.connected(pair.now_ms);
+        pair.protocol.on_connected(pair.now_ms);
         lines.iter().for_each(|line| pair.feed(line));
         assert_eq!(
             (pair.closes, pair.protocol.pause_ms()),
@@ -264,10 +264,10 @@ fn rejected_adapters_wait_longer_each_time() {
         );
         assert!(!pair.metrics.is_connected());
     }
-    pair.protocol.connected(pair.now_ms);
+    pair.protocol.on_connected(pair.now_ms);
     pair.advance(5_000);
     assert_eq!(pair.closes, 8, "no credentials");
-    pair.protocol.connected(pair.now_ms);
+    pair.protocol.on_connected(pair.now_ms);
     pair.feed(CREDENTIALS);
     for _ in 0..3 {
         pair.advance(9_999);
@@ -276,7 +276,7 @@ fn rejected_adapters_wait_longer_each_time() {
     assert_eq!(pair.closes, 8);
     pair.advance(9_999);
     assert_eq!(pair.closes, 9, "no reply to the first request");
-    pair.protocol.connected(pair.now_ms);
+    pair.protocol.on_connected(pair.now_ms);
     pair.feed(CREDENTIALS);
     pair.feed("w0|MPI|S|ARI.version|S|1.9.1");
     assert_eq!(pair.protocol.pause_ms(), 0);
@@ -426,7 +426,7 @@ fn unreadable_lines_close_the_connection() {
     let mut pair = Pair::ready(options(), B);
     let part = vec![b'x'; 64 * 1024];
     for _ in 0..17 {
-        pair.protocol.received(&part, pair.now_ms);
+        pair.protocol.on_received(&part, pair.now_ms);
     }
     pair.collect();
     assert_eq!(pair.closes, 1, "an endless line");
@@ -609,7 +609,7 @@ fn flood_of_notifications_is_not_read() {
     let mut pair = Pair::ready(options(), B);
     let line = "7|FST|S|unknown|V\r\n";
     let flood = line.repeat(3_000);
-    pair.protocol.received(flood.as_bytes(), pair.now_ms);
+    pair.protocol.on_received(flood.as_bytes(), pair.now_ms);
     pair.collect();
     assert_eq!(pair.notices.len(), 1_000);
     assert!(!pair.protocol.wants_input());

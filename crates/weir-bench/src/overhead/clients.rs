@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use weir_kafka::{IngestConfig, KafkaIngest, KafkaSettings, LentRecord, SourceError, StartFrom};
+use weir_kafka::{
+    BorrowedRecord, IngestConfig, KafkaIngest, KafkaSettings, SourceError, StartFrom,
+};
 use weir_lab::KafkaTools;
 use weir_stats::run::Cell;
 
@@ -38,7 +40,7 @@ pub(super) fn consume(job: OverheadJob<'_>, cell: &mut Cell) -> CellResult {
     })
     .map_err(failed)?;
     let mut reader = source.reader();
-    let mut batch: Vec<LentRecord<'_>> = Vec::with_capacity(RECORDS_PER_POLL);
+    let mut batch: Vec<BorrowedRecord<'_>> = Vec::with_capacity(RECORDS_PER_POLL);
     let (mut seen, mut bytes) = (0_u64, 0_u64);
     let (mut first, mut last) = (None, Instant::now());
     while seen < job.records {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::outcome::{CheckEnd, CheckResult, ConformanceError, require};
+use super::outcome::{CheckFailure, CheckResult, ConformanceError, require};
 use super::session::{COMMAND_TIMEOUT, CheckSession, settings};
 use crate::DriverProgram;
 
@@ -129,9 +129,10 @@ impl LineSession {
     /// Reads the next line as JSON. An error shows `expected`, the description of that line.
     fn receive(&self, expected: &str) -> CheckResult<Value> {
         let line = self.lines.recv_timeout(COMMAND_TIMEOUT);
-        let line = line.map_err(|error| CheckEnd::deviation(expected, error.to_string()))?;
-        serde_json::from_str(&line)
-            .map_err(|_| CheckEnd::deviation(expected, crate::error::cut(line.as_bytes())))
+        let line = line.map_err(|error| CheckFailure::deviation(expected, error.to_string()))?;
+        serde_json::from_str(&line).map_err(|_| {
+            CheckFailure::deviation(expected, crate::error::truncated(line.as_bytes()))
+        })
     }
 
     /// Closes the input of the driver, which must then exit.

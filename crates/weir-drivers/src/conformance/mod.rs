@@ -21,7 +21,7 @@ pub use cluster::CheckCluster;
 pub use outcome::{CheckOutcome, ConformanceError, Deviation, DriverCheck};
 
 use crate::{AssignmentMode, DriverProgram, ProducerState};
-use outcome::{CheckEnd, CheckResult};
+use outcome::{CheckFailure, CheckResult};
 use session::CheckSession;
 
 /// Runs the checks that match one of `patterns`, or all if there are none, and reports each to
@@ -77,9 +77,9 @@ pub fn check_names() -> impl Iterator<Item = &'static str> {
 fn outcome(result: CheckResult) -> Result<CheckOutcome, ConformanceError> {
     match result {
         Ok(()) => Ok(CheckOutcome::Passed),
-        Err(CheckEnd::Deviation(deviation)) => Ok(CheckOutcome::Failed(deviation)),
-        Err(CheckEnd::Skipped(reason)) => Ok(CheckOutcome::Skipped(reason)),
-        Err(CheckEnd::Aborted(error)) => Err(error),
+        Err(CheckFailure::Deviation(deviation)) => Ok(CheckOutcome::Failed(deviation)),
+        Err(CheckFailure::Skipped(reason)) => Ok(CheckOutcome::Skipped(reason)),
+        Err(CheckFailure::Aborted(error)) => Err(error),
     }
 }
 

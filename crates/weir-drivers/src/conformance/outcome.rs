@@ -76,15 +76,15 @@ pub enum ConformanceError {
 
 /// Reason why a check ends without success.
 #[derive(Debug)]
-pub(super) enum CheckEnd {
+pub(super) enum CheckFailure {
     Deviation(Deviation),
     Skipped(String),
     Aborted(ConformanceError),
 }
 
-pub(super) type CheckResult<T = ()> = Result<T, CheckEnd>;
+pub(super) type CheckResult<T = ()> = Result<T, CheckFailure>;
 
-impl CheckEnd {
+impl CheckFailure {
     pub(super) fn deviation(expected: impl Into<String>, got: impl Into<String>) -> Self {
         Self::Deviation(Deviation {
             expected: expected.into(),
@@ -93,7 +93,7 @@ impl CheckEnd {
     }
 }
 
-impl<E: Into<ConformanceError>> From<E> for CheckEnd {
+impl<E: Into<ConformanceError>> From<E> for CheckFailure {
     fn from(error: E) -> Self {
         Self::Aborted(error.into())
     }
@@ -107,7 +107,7 @@ macro_rules! require {
             true => {}
             false => {
                 let got = format!($($got)+);
-                return Err($crate::conformance::outcome::CheckEnd::deviation($expected, got));
+                return Err($crate::conformance::outcome::CheckFailure::deviation($expected, got));
             }
         }
     };

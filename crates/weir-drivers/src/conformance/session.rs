@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::cluster::CheckCluster;
-use super::outcome::{CheckEnd, CheckResult, ConformanceError};
+use super::outcome::{CheckFailure, CheckResult, ConformanceError};
 use crate::{
     Burst, ClientSettings, CommandLimit, Configure, Configured, Driver, DriverError, DriverFailure,
     DriverProgram, DriverRequest,
@@ -102,7 +102,7 @@ impl<'a> CheckSession<'a> {
     pub(super) fn need(&mut self, capability: &str) -> CheckResult {
         match self.driver()?.can(capability) {
             true => Ok(()),
-            false => Err(CheckEnd::Skipped(format!(
+            false => Err(CheckFailure::Skipped(format!(
                 "hello does not list {capability}"
             ))),
         }
@@ -182,11 +182,11 @@ impl<'a> CheckSession<'a> {
     }
 }
 
-/// Returns the end of a check because of a failed command.
-pub(super) fn end_of(expected: &str, error: &DriverError) -> CheckEnd {
+/// Returns the failure of a check because of a failed command.
+pub(super) fn end_of(expected: &str, error: &DriverError) -> CheckFailure {
     match error.reason {
         DriverFailure::Interrupted => ConformanceError::Interrupted.into(),
-        _ => CheckEnd::deviation(expected, format!("{}: {}", error.during, error.reason)),
+        _ => CheckFailure::deviation(expected, format!("{}: {}", error.during, error.reason)),
     }
 }
 

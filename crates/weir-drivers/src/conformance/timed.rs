@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::cluster::{Pair, Stored, key, value};
-use super::outcome::{CheckEnd, CheckResult, require};
+use super::outcome::{CheckFailure, CheckResult, require};
 use super::records::delivered;
 use super::session::{CheckSession, burst, end_of};
 use crate::{ProduceCommand, ProducerState, RoundTrip, RoundTripped, Steady, SteadyDone, TopicEnd};
@@ -151,7 +151,7 @@ pub(super) fn flush(session: &mut CheckSession<'_>) -> CheckResult {
     session.need("produce.warm")?;
     if session.driver()?.hello().library == FLUSH_LINGERS {
         let reason = format!("the flush of {FLUSH_LINGERS} does not end the linger");
-        return Err(CheckEnd::Skipped(reason));
+        return Err(CheckFailure::Skipped(reason));
     }
     let mut request = session.configure();
     let linger = "linger_ms".to_owned();
@@ -160,7 +160,7 @@ pub(super) fn flush(session: &mut CheckSession<'_>) -> CheckResult {
     let configured =
         configured.map_err(|error| end_of("a valid response to linger_ms 60000", &error))?;
     if configured.unsupported.contains(&linger) {
-        return Err(CheckEnd::Skipped("linger_ms is unsupported".to_owned()));
+        return Err(CheckFailure::Skipped("linger_ms is unsupported".to_owned()));
     }
     let request = ProduceCommand {
         burst: burst(&session.topic("flush")?, 10, 3, 1),

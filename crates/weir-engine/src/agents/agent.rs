@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use weir_load::child_environment::without_options;
+use weir_load::child_environment::without_weir_variables;
 
 use super::channel::{Channel, RunToken};
 use super::frames::{AgentHello, FrameKind};
@@ -72,7 +72,7 @@ pub fn run_machine_agent(options: &MachineAgentOptions) -> Result<(), MachineAge
     tracing::info!(machine = options.machine, "joined the run");
     let lost = |reason: String| MachineAgentError::Lost(options.coordinator.clone(), reason);
     channel
-        .set_silence_max(SILENCE_MAX)
+        .set_receive_timeout(SILENCE_MAX)
         .map_err(|error| lost(error.to_string()))?;
     let beating = Heartbeats::start(Arc::clone(&channel));
     let mut sessions = AgentSessions::new(program, Arc::clone(&channel));
@@ -213,7 +213,7 @@ impl AgentSessions {
                 Err(error) => return Some(error.to_string()),
             };
             match frame.kind {
-                FrameKind::End => return None,
+                FrameKind::RunEnd => return None,
                 FrameKind::Open => self.open(frame.session),
                 FrameKind::Input if frame.data.is_empty() => {
                     self.inputs.remove(&frame.session);
@@ -252,14 +252,17 @@ impl AgentSessions {
                 let _ = self
                     .channel
                     .send_all(FrameKind::Log, number, reason.as_bytes())
-                    .and_then(|()| self.channel.send(FrameKind::Ended, number, &ended(None)));
+                    .and_then(|()| {
+                        self.channel
+                            .send(FrameKind::SessionEnded, number, &ended(None))
+                    });
             }
         }
     }
 
     fn spawn(&self) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
-        without_options(&mut command)
+        without_weir_variables(&mut command)
             .args(["agent", "--stdio"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -309,7 +312,7 @@ fn run_session(channel: &Arc<Channel>, number: u32, mut child: Child, kill: &Ato
     }
     let code = status.and_then(|it| it.code());
     // Fails only if the coordinator was lost.
-    let _ = channel.send(FrameKind::Ended, number, &ended(code));
+    let _ = channel.send(FrameKind::SessionEnded, number, &ended(code));
 }
 
 fn forward(

@@ -189,7 +189,7 @@ impl Channel {
     }
 
     /// Sets the maximum time without data from the peer.
-    pub(super) fn set_silence_max(&self, silence: Duration) -> io::Result<()> {
+    pub(super) fn set_receive_timeout(&self, silence: Duration) -> io::Result<()> {
         self.socket.set_read_timeout(Some(silence))
     }
 

@@ -30,11 +30,11 @@ pub(super) enum FrameKind {
     /// Log of a session.
     Log,
     /// End of a session: four bytes with the exit code of its process, -1 after a signal.
-    Ended,
+    SessionEnded,
     /// Heartbeat, from both ends.
     Heartbeat,
     /// End of the run, from the coordinator.
-    End,
+    RunEnd,
 }
 
 impl FrameKind {
@@ -46,9 +46,9 @@ impl FrameKind {
         Self::Input,
         Self::Output,
         Self::Log,
-        Self::Ended,
+        Self::SessionEnded,
         Self::Heartbeat,
-        Self::End,
+        Self::RunEnd,
     ];
 }
 

@@ -51,7 +51,7 @@ struct Session {
 impl AgentMachine {
     /// Starts the threads of an accepted agent.
     pub(super) fn start(name: &str, channel: Channel) -> io::Result<Self> {
-        channel.set_silence_max(SILENCE_MAX)?;
+        channel.set_receive_timeout(SILENCE_MAX)?;
         let link = Arc::new(AgentLink {
             name: name.to_owned(),
             channel,
@@ -118,7 +118,7 @@ impl Drop for AgentMachine {
     /// Ends the run on the agent, and waits until its processes have ended.
     fn drop(&mut self) {
         // Fails only if the agent was lost.
-        let _ = self.link.channel.send(FrameKind::End, 0, &[]);
+        let _ = self.link.channel.send(FrameKind::RunEnd, 0, &[]);
         let deadline = Instant::now() + END_TIMEOUT;
         let mut state = self.link.lock();
         while state.lost.is_none() && Instant::now() < deadline {
@@ -170,9 +170,10 @@ impl AgentLink {
         let Some(session) = state.sessions.get_mut(&frame.session) else {
             return match frame.kind {
                 // The coordinator may have dropped the session.
-                FrameKind::Heartbeat | FrameKind::Output | FrameKind::Log | FrameKind::Ended => {
-                    Ok(())
-                }
+                FrameKind::Heartbeat
+                | FrameKind::Output
+                | FrameKind::Log
+                | FrameKind::SessionEnded => Ok(()),
                 _ => Err("it sent an unexpected message"),
             };
         };
@@ -188,7 +189,7 @@ impl AgentLink {
                 // An error of the log file does not end the run.
                 let _ = session.log.as_mut().map(|log| log.write_all(&frame.data));
             }
-            FrameKind::Ended => {
+            FrameKind::SessionEnded => {
                 let code = <[u8; 4]>::try_from(&frame.data[..]).map(i32::from_be_bytes);
                 let code = code.map_err(|_| "it sent an invalid exit code")?;
                 session.status = Some(exit_status(code));

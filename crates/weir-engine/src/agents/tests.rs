@@ -163,7 +163,10 @@ fn missing_agents_are_named_with_rejected_peers() {
     );
     // The agent that had joined gets the end of the run.
     let end = std::iter::from_fn(|| first.receive().unwrap());
-    assert!(end.map(|frame| frame.kind).any(|it| it == FrameKind::End));
+    assert!(
+        end.map(|frame| frame.kind)
+            .any(|it| it == FrameKind::RunEnd)
+    );
 }
 
 #[test]

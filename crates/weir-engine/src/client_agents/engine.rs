@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{AgentError, Result, TOKEN_VARIABLE};
-use weir_load::child_environment::without_options;
+use weir_load::child_environment::without_weir_variables;
 
 /// Options of a coordinator.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl Children {
         };
         for _ in 0..options.agents {
             let mut command = Command::new(exe);
-            let child = without_options(&mut command)
+            let child = without_weir_variables(&mut command)
                 .args(["agent", "--coordinator", &coordinator.to_string()])
                 .env(TOKEN_VARIABLE, &options.token)
                 .stdin(Stdio::null())

@@ -139,7 +139,7 @@ fn memory_of_large_frames_is_released() {
     let result = filters(&toml).produce(&mut frame, HEAD.len(), 9, &mut buffers);
     assert_eq!(result.expect("a request").output, FrameOutput::Rebuilt);
     assert!(buffers.batch_buffers.held_bytes() > 10 << 20);
-    buffers.tidy();
+    buffers.shrink();
     let retained = buffers.batch_buffers.held_bytes();
     assert!(retained <= 5 << 20, "{retained} bytes are retained");
 }
@@ -235,7 +235,7 @@ fn cpu_limit_stops_input_without_output() {
         let mut buffers = FilterBuffers::default();
         let mut work = FilterWork::new(Direction::Produce, HEAD.len(), 9).expect("a version");
         let (turn, left) = (Duration::from_secs(60), Duration::from_millis(3));
-        buffers.allow(WorkMeter::timed(clock_us, usize::MAX, turn, left));
+        buffers.set_meter(WorkMeter::timed(clock_us, usize::MAX, turn, left));
         let step = work.advance(&filters(LOWER), &mut frame, &mut buffers);
         assert_eq!(step, Ok(WorkProgress::Done));
         let result = work.finish(&frame, &mut buffers);
@@ -266,7 +266,7 @@ proptest! {
         let mut iterations = 0;
         loop {
             let pause = Duration::from_millis(pause_ms);
-            other.allow(WorkMeter::timed(clock_us, usize::MAX, pause, Duration::from_secs(60)));
+            other.set_meter(WorkMeter::timed(clock_us, usize::MAX, pause, Duration::from_secs(60)));
             if work.advance(&chain, &mut frame, &mut other) == Ok(WorkProgress::Done) {
                 break;
             }

@@ -1,6 +1,6 @@
 //! Decodes the elements of Avro's binary encoding.
 
-use super::error::{AvroFault, FaultAt};
+use super::error::{AvroErrorKind, LocatedError};
 use crate::varint::{short_varint, short_varint_len};
 
 /// Maximum number of items of an array in total if they take no bytes, such as nulls.
@@ -31,51 +31,51 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.at
     }
 
-    fn fault<T>(&self, fault: AvroFault) -> Result<T, FaultAt> {
+    fn fault<T>(&self, fault: AvroErrorKind) -> Result<T, LocatedError> {
         Err(fault.at(self.at))
     }
 
     /// Advances by a number of bytes, and returns these.
     #[inline]
-    pub(super) fn take(&mut self, count: u64) -> Result<&'a [u8], FaultAt> {
+    pub(super) fn take(&mut self, count: u64) -> Result<&'a [u8], LocatedError> {
         match usize::try_from(count) {
             Ok(length) if length <= self.left() => {
                 let start = self.at;
                 self.at += length;
                 Ok(&self.bytes[start..self.at])
             }
-            _ => self.fault(AvroFault::End(count.saturating_sub(self.left() as u64))),
+            _ => self.fault(AvroErrorKind::End(count.saturating_sub(self.left() as u64))),
         }
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], FaultAt> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], LocatedError> {
         let found = self.bytes[self.at..].first_chunk();
         let found = found.copied();
         let missing = N.saturating_sub(self.left()) as u64;
-        let array = found.ok_or_else(|| AvroFault::End(missing).at(self.at))?;
+        let array = found.ok_or_else(|| AvroErrorKind::End(missing).at(self.at))?;
         self.at += N;
         Ok(array)
     }
 
-    pub(super) fn float(&mut self) -> Result<f32, FaultAt> {
+    pub(super) fn float(&mut self) -> Result<f32, LocatedError> {
         self.array().map(f32::from_le_bytes)
     }
 
-    pub(super) fn double(&mut self) -> Result<f64, FaultAt> {
+    pub(super) fn double(&mut self) -> Result<f64, LocatedError> {
         self.array().map(f64::from_le_bytes)
     }
 
-    pub(super) fn boolean(&mut self) -> Result<bool, FaultAt> {
+    pub(super) fn boolean(&mut self) -> Result<bool, LocatedError> {
         let at = self.at;
         match self.array()? {
             [0] => Ok(false),
             [1] => Ok(true),
-            [byte] => Err(AvroFault::Boolean(byte).at(at)),
+            [byte] => Err(AvroErrorKind::Boolean(byte).at(at)),
         }
     }
 
     #[inline]
-    pub(super) fn long(&mut self) -> Result<i64, FaultAt> {
+    pub(super) fn long(&mut self) -> Result<i64, LocatedError> {
         match self.bytes.get(self.at..) {
             Some(&[byte, ..]) if byte < 0x80 => {
                 self.at += 1;
@@ -90,7 +90,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, FaultAt> {
+    fn long_varint(&mut self) -> Result<u64, LocatedError> {
         match short_varint(self.bytes.get(self.at..)) {
             Some((number, length)) => {
                 self.at += length;
@@ -100,12 +100,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn longest_varint(&mut self) -> Result<u64, FaultAt> {
+    fn longest_varint(&mut self) -> Result<u64, LocatedError> {
         const BYTES_MAX: usize = 10;
         let mut number = 0;
         for i in 0..BYTES_MAX {
             let Some(&byte) = self.bytes.get(self.at + i) else {
-                return Err(AvroFault::End(1).at(self.bytes.len()));
+                return Err(AvroErrorKind::End(1).at(self.bytes.len()));
             };
             // The last byte holds one bit.
             if i == BYTES_MAX - 1 && byte > 1 {
@@ -117,19 +117,19 @@ impl<'a> Cursor<'a> {
                 return Ok(number);
             }
         }
-        self.fault(AvroFault::Varint)
+        self.fault(AvroErrorKind::Varint)
     }
 
     #[inline]
-    pub(super) fn int(&mut self) -> Result<i32, FaultAt> {
+    pub(super) fn int(&mut self) -> Result<i32, LocatedError> {
         let at = self.at;
         let number = self.long()?;
-        i32::try_from(number).map_err(|_| AvroFault::Int(number).at(at))
+        i32::try_from(number).map_err(|_| AvroErrorKind::Int(number).at(at))
     }
 
     /// Skips numbers without checking their range.
     #[inline]
-    pub(super) fn skip_varints(&mut self, count: u64) -> Result<(), FaultAt> {
+    pub(super) fn skip_varints(&mut self, count: u64) -> Result<(), LocatedError> {
         for _ in 0..count {
             match self.bytes.get(self.at) {
                 Some(&byte) if byte < 0x80 => self.at += 1,
@@ -140,7 +140,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn skip_long_varint(&mut self) -> Result<(), FaultAt> {
+    fn skip_long_varint(&mut self) -> Result<(), LocatedError> {
         match short_varint_len(self.bytes.get(self.at..)) {
             Some(length) => {
                 self.at += length;
@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads bytes or a text with their length.
     #[inline]
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], FaultAt> {
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], LocatedError> {
         let at = self.at;
         let length = self.long()?;
         let left = self.left();
@@ -162,21 +162,21 @@ impl<'a> Cursor<'a> {
                 self.at += length;
                 Ok(&self.bytes[start..self.at])
             }
-            _ => Err(AvroFault::Length(length, left).at(at)),
+            _ => Err(AvroErrorKind::Length(length, left).at(at)),
         }
     }
 
     /// Reads the index of an enum's symbol.
-    pub(super) fn symbol(&mut self, count: u32) -> Result<u32, FaultAt> {
+    pub(super) fn symbol(&mut self, count: u32) -> Result<u32, LocatedError> {
         let at = self.at;
         let index = self.int()?;
         let found = u32::try_from(index).ok().filter(|index| *index < count);
-        found.ok_or_else(|| AvroFault::Symbol(index, count).at(at))
+        found.ok_or_else(|| AvroErrorKind::Symbol(index, count).at(at))
     }
 
     /// Reads the index of a union's branch.
     #[inline]
-    pub(super) fn branch(&mut self, count: u32) -> Result<u32, FaultAt> {
+    pub(super) fn branch(&mut self, count: u32) -> Result<u32, LocatedError> {
         // Nearly all unions have few branches.
         if let Some(&byte) = self.bytes.get(self.at) {
             let index = u32::from(byte) >> 1;
@@ -188,11 +188,11 @@ impl<'a> Cursor<'a> {
         self.other_branch(count)
     }
 
-    fn other_branch(&mut self, count: u32) -> Result<u32, FaultAt> {
+    fn other_branch(&mut self, count: u32) -> Result<u32, LocatedError> {
         let at = self.at;
         let index = self.int()?;
         let found = u32::try_from(index).ok().filter(|index| *index < count);
-        found.ok_or_else(|| AvroFault::Branch(index, count).at(at))
+        found.ok_or_else(|| AvroErrorKind::Branch(index, count).at(at))
     }
 }
 
@@ -221,7 +221,7 @@ impl Blocks {
     /// Reads the head of the next block, `None` at the end. The count is limited by the bytes that
     /// follow.
     #[inline]
-    pub(super) fn next(&mut self, cursor: &mut Cursor<'_>) -> Result<Option<Block>, FaultAt> {
+    pub(super) fn next(&mut self, cursor: &mut Cursor<'_>) -> Result<Option<Block>, LocatedError> {
         let at = cursor.at;
         let count = cursor.long()?;
         if count == 0 {
@@ -237,17 +237,17 @@ impl Blocks {
                     left = size;
                     end = Some(cursor.at + size);
                 }
-                _ => return Err(AvroFault::Length(size, left).at(at)),
+                _ => return Err(AvroErrorKind::Length(size, left).at(at)),
             }
         }
         let count = count.unsigned_abs();
         if self.item_min == 0 {
             self.empty_items = self.empty_items.saturating_add(count);
             if self.empty_items > EMPTY_ITEMS_MAX {
-                return Err(AvroFault::EmptyItems(EMPTY_ITEMS_MAX).at(at));
+                return Err(AvroErrorKind::EmptyItems(EMPTY_ITEMS_MAX).at(at));
             }
         } else if count > left as u64 / u64::from(self.item_min) {
-            return Err(AvroFault::Count(count, left).at(at));
+            return Err(AvroErrorKind::Count(count, left).at(at));
         }
         let start = cursor.at;
         Ok(Some(Block { count, start, end }))
@@ -256,7 +256,7 @@ impl Blocks {
 
 impl Block {
     /// Returns an error if the items did not end where the block does.
-    pub(super) fn check_end(&self, cursor: &Cursor<'_>) -> Result<(), FaultAt> {
+    pub(super) fn check_end(&self, cursor: &Cursor<'_>) -> Result<(), LocatedError> {
         match self.end {
             Some(end) if end != cursor.at => Err(self.size_fault(end, cursor)),
             _ => Ok(()),
@@ -264,7 +264,7 @@ impl Block {
     }
 
     /// Moves from inside the block to its end, if the writer gave its size. Returns `true` then.
-    pub(super) fn leave(&self, cursor: &mut Cursor<'_>) -> Result<bool, FaultAt> {
+    pub(super) fn leave(&self, cursor: &mut Cursor<'_>) -> Result<bool, LocatedError> {
         match self.end {
             Some(end) if end < cursor.at => Err(self.size_fault(end, cursor)),
             Some(end) => {
@@ -275,7 +275,7 @@ impl Block {
         }
     }
 
-    fn size_fault(&self, end: usize, cursor: &Cursor<'_>) -> FaultAt {
-        AvroFault::BlockSize(end - self.start).at(cursor.at)
+    fn size_fault(&self, end: usize, cursor: &Cursor<'_>) -> LocatedError {
+        AvroErrorKind::BlockSize(end - self.start).at(cursor.at)
     }
 }

@@ -40,7 +40,7 @@ pub(super) enum SchemaFault {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}{fault} at byte {at}", in_field(.path))]
 pub struct AvroError {
-    pub(super) fault: AvroFault,
+    pub(super) fault: AvroErrorKind,
     /// Byte position, from 0.
     pub(super) at: usize,
     /// Path of the innermost value, empty for the whole record.
@@ -56,14 +56,14 @@ fn in_field(path: &str) -> String {
 
 /// Error in a record before its path is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FaultAt {
-    pub(super) fault: AvroFault,
+pub(super) struct LocatedError {
+    pub(super) fault: AvroErrorKind,
     pub(super) at: usize,
 }
 
 /// Cause of an error in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(super) enum AvroFault {
+pub(super) enum AvroErrorKind {
     #[error("unexpected end, {0} more bytes expected")]
     End(u64),
     #[error("number of more than 64 bits")]
@@ -96,8 +96,8 @@ pub(super) enum AvroFault {
     Plan,
 }
 
-impl AvroFault {
-    pub(super) fn at(self, at: usize) -> FaultAt {
-        FaultAt { fault: self, at }
+impl AvroErrorKind {
+    pub(super) fn at(self, at: usize) -> LocatedError {
+        LocatedError { fault: self, at }
     }
 }

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::compile::compile;
 use super::cursor::{Blocks, Cursor};
-use super::error::{AvroError, AvroFault, FaultAt};
+use super::error::{AvroError, AvroErrorKind, LocatedError};
 use super::plan::Plan;
 use super::schema::{AvroSchema, Field, TypeId, TypeKind};
 use super::skip::map_blocks;
@@ -156,8 +156,8 @@ impl AvroReader {
         };
         let outcome = outcome.and_then(|()| match plan.main {
             // One more value is the size of a type that never fits.
-            _ if bytes.len() >= u32::MAX as usize => Err(AvroFault::Size.at(0)),
-            _ if plan.is_too_large => Err(AvroFault::Plan.at(0)),
+            _ if bytes.len() >= u32::MAX as usize => Err(AvroErrorKind::Size.at(0)),
+            _ if plan.is_too_large => Err(AvroErrorKind::Plan.at(0)),
             Some(program) => walk.run(program),
             None => Ok(()),
         });
@@ -270,7 +270,7 @@ struct Members<'a> {
 }
 
 impl Members<'_> {
-    fn all(&mut self, id: TypeId, array_name: &str) -> Result<(), FaultAt> {
+    fn all(&mut self, id: TypeId, array_name: &str) -> Result<(), LocatedError> {
         match self.schema.kind(id) {
             TypeKind::Record(fields) => {
                 for Field { name, id } in self.schema.fields(fields) {
@@ -312,7 +312,7 @@ impl Members<'_> {
     }
 
     /// Reads the value of the named member.
-    fn one(&mut self, id: TypeId) -> Result<(), FaultAt> {
+    fn one(&mut self, id: TypeId) -> Result<(), LocatedError> {
         self.text.clear();
         let start = self.cursor;
         let writer = TextWriter::new(self.schema, start, self.text);

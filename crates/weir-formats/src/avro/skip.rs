@@ -1,7 +1,7 @@
 //! Skips values, or checks them.
 
 use super::cursor::{Blocks, Cursor};
-use super::error::{AvroFault, FaultAt};
+use super::error::{AvroErrorKind, LocatedError};
 use super::schema::{AvroSchema, Span, TypeId, TypeKind};
 
 /// Maximum nesting of records, arrays and maps.
@@ -38,7 +38,7 @@ pub(super) fn skip(
     schema: &AvroSchema,
     cursor: &mut Cursor<'_>,
     id: TypeId,
-) -> Result<(), FaultAt> {
+) -> Result<(), LocatedError> {
     let mut id = id;
     if let TypeKind::Union(branches) = schema.kind(id) {
         let index = cursor.branch(branches.len)? as usize;
@@ -61,7 +61,7 @@ pub(super) fn skip_items(
     cursor: &mut Cursor<'_>,
     id: TypeId,
     count: u64,
-) -> Result<(), FaultAt> {
+) -> Result<(), LocatedError> {
     let size = schema.get(id).size;
     if size.is_exact {
         return cursor.take(count.saturating_mul(size.min.into())).map(drop);
@@ -73,9 +73,9 @@ pub(super) fn skip_items(
 }
 
 /// Returns the depth inside a record, array or map, or an error if that is too deep.
-pub(super) fn deeper(depth: usize, cursor: &Cursor<'_>) -> Result<usize, FaultAt> {
+pub(super) fn deeper(depth: usize, cursor: &Cursor<'_>) -> Result<usize, LocatedError> {
     match depth {
-        DEPTH_MAX => Err(AvroFault::Depth(DEPTH_MAX).at(cursor.at)),
+        DEPTH_MAX => Err(AvroErrorKind::Depth(DEPTH_MAX).at(cursor.at)),
         _ => Ok(depth + 1),
     }
 }
@@ -87,7 +87,7 @@ impl<T: Trace, const STRICT: bool> Skipper<'_, T, STRICT> {
         cursor: &mut Cursor<'_>,
         id: TypeId,
         depth: usize,
-    ) -> Result<(), FaultAt> {
+    ) -> Result<(), LocatedError> {
         let of_type = self.schema.get(id);
         let size = of_type.size;
         // A full check enters records to find the field that is incomplete, but not those without
@@ -120,7 +120,7 @@ impl<T: Trace, const STRICT: bool> Skipper<'_, T, STRICT> {
         cursor: &mut Cursor<'_>,
         fields: Span,
         depth: usize,
-    ) -> Result<(), FaultAt> {
+    ) -> Result<(), LocatedError> {
         for (index, field) in (fields.start..).zip(self.schema.fields(fields)) {
             self.trace.enter(TraceStep::Field(index));
             self.value(cursor, field.id, depth)?;
@@ -134,7 +134,7 @@ impl<T: Trace, const STRICT: bool> Skipper<'_, T, STRICT> {
         cursor: &mut Cursor<'_>,
         item: TypeId,
         depth: usize,
-    ) -> Result<(), FaultAt> {
+    ) -> Result<(), LocatedError> {
         let size = self.schema.get(item).size;
         let mut blocks = Blocks::new(size.min);
         let mut index = 0;
@@ -163,7 +163,12 @@ impl<T: Trace, const STRICT: bool> Skipper<'_, T, STRICT> {
         Ok(())
     }
 
-    fn map(&mut self, cursor: &mut Cursor<'_>, value: TypeId, depth: usize) -> Result<(), FaultAt> {
+    fn map(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        value: TypeId,
+        depth: usize,
+    ) -> Result<(), LocatedError> {
         let mut blocks = map_blocks(self.schema, value);
         while let Some(block) = blocks.next(cursor)? {
             if !STRICT && block.leave(cursor)? {

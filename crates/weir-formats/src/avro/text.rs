@@ -1,7 +1,7 @@
 //! Texts of values, as the Lightstreamer Kafka Connector prints the objects of Avro's Java library.
 
 use super::cursor::{Blocks, Cursor};
-use super::error::{AvroFault, FaultAt};
+use super::error::{AvroErrorKind, LocatedError};
 use super::schema::{AvroSchema, Span, TypeId, TypeKind};
 use super::skip::{deeper, map_blocks};
 use crate::number::{append_double, append_float, append_integer};
@@ -42,7 +42,7 @@ impl<'a> TextWriter<'a> {
 
     /// Appends the text of a record, array or map that an expression selects. A map has `: `
     /// between key and value, unlike one inside another value.
-    pub(super) fn append_selected(mut self, id: TypeId) -> Result<(), FaultAt> {
+    pub(super) fn append_selected(mut self, id: TypeId) -> Result<(), LocatedError> {
         match self.schema.kind(id) {
             TypeKind::Map(value) => self.map(value, ": ", 1),
             _ => self.value(id, TextForm::Plain, 0),
@@ -50,13 +50,13 @@ impl<'a> TextWriter<'a> {
     }
 
     /// Appends the text of a member of a selected value. Returns the position after the member.
-    pub(super) fn append_member(mut self, id: TypeId) -> Result<usize, FaultAt> {
+    pub(super) fn append_member(mut self, id: TypeId) -> Result<usize, LocatedError> {
         self.value(id, TextForm::Plain, 0)?;
         Ok(self.cursor.at)
     }
 
     /// Appends the text of the next value, which is inside `depth` records, arrays and maps.
-    fn value(&mut self, id: TypeId, form: TextForm, depth: usize) -> Result<(), FaultAt> {
+    fn value(&mut self, id: TypeId, form: TextForm, depth: usize) -> Result<(), LocatedError> {
         let quoted = form == TextForm::Quoted;
         match self.schema.kind(id) {
             TypeKind::Null => self.out.push_str("null"),
@@ -100,12 +100,12 @@ impl<'a> TextWriter<'a> {
             TypeKind::Map(value) => self.map(value, "=", deeper(depth, &self.cursor)?)?,
         }
         match self.out.len() > self.out_max {
-            true => Err(AvroFault::Text(TEXT_BYTES_MAX).at(self.cursor.at)),
+            true => Err(AvroErrorKind::Text(TEXT_BYTES_MAX).at(self.cursor.at)),
             false => Ok(()),
         }
     }
 
-    fn record(&mut self, fields: Span, depth: usize) -> Result<(), FaultAt> {
+    fn record(&mut self, fields: Span, depth: usize) -> Result<(), LocatedError> {
         let mut separator = "{";
         for field in self.schema.fields(fields) {
             self.out.push_str(separator);
@@ -118,7 +118,7 @@ impl<'a> TextWriter<'a> {
         Ok(())
     }
 
-    fn array(&mut self, item: TypeId, form: TextForm, depth: usize) -> Result<(), FaultAt> {
+    fn array(&mut self, item: TypeId, form: TextForm, depth: usize) -> Result<(), LocatedError> {
         let mut blocks = Blocks::new(self.schema.get(item).size.min);
         let mut separator = "[";
         while let Some(block) = blocks.next(&mut self.cursor)? {
@@ -134,7 +134,7 @@ impl<'a> TextWriter<'a> {
     }
 
     /// Appends a map as Java prints it, with `equals` between key and value.
-    fn map(&mut self, value: TypeId, equals: &str, depth: usize) -> Result<(), FaultAt> {
+    fn map(&mut self, value: TypeId, equals: &str, depth: usize) -> Result<(), LocatedError> {
         let mut blocks = map_blocks(self.schema, value);
         let mut separator = "{";
         while let Some(block) = blocks.next(&mut self.cursor)? {
@@ -152,7 +152,7 @@ impl<'a> TextWriter<'a> {
     }
 
     /// Appends a map as it is printed inside a record.
-    fn quoted_map(&mut self, value: TypeId, depth: usize) -> Result<(), FaultAt> {
+    fn quoted_map(&mut self, value: TypeId, depth: usize) -> Result<(), LocatedError> {
         let mut blocks = map_blocks(self.schema, value);
         let mut separator = "{";
         while let Some(block) = blocks.next(&mut self.cursor)? {

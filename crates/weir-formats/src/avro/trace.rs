@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::cursor::Cursor;
-use super::error::{AvroError, AvroFault, FaultAt};
+use super::error::{AvroError, AvroErrorKind, LocatedError};
 use super::schema::AvroSchema;
 use super::skip::{Skipper, Trace, TraceStep};
 
@@ -54,25 +54,25 @@ impl Steps {
 }
 
 /// Checks a record from its start to its end.
-pub(super) fn check(schema: &AvroSchema, bytes: &[u8]) -> Result<(), FaultAt> {
+pub(super) fn check(schema: &AvroSchema, bytes: &[u8]) -> Result<(), LocatedError> {
     let mut skipper = Skipper::<_, true> { schema, trace: () };
     let mut cursor = Cursor::new(bytes, 0);
     skipper.value(&mut cursor, schema.root, 0)?;
     match bytes.len() - cursor.at {
         0 => Ok(()),
-        more => Err(AvroFault::Trailing(more).at(cursor.at)),
+        more => Err(AvroErrorKind::Trailing(more).at(cursor.at)),
     }
 }
 
 /// Returns the first error of a record with its path; `fallback` if a full check finds none.
 #[cold]
-pub(super) fn locate(schema: &AvroSchema, bytes: &[u8], fallback: FaultAt) -> AvroError {
+pub(super) fn locate(schema: &AvroSchema, bytes: &[u8], fallback: LocatedError) -> AvroError {
     let mut skipper = Skipper::<_, true> {
         schema,
         trace: Steps::default(),
     };
     let outcome = skipper.value(&mut Cursor::new(bytes, 0), schema.root, 0);
-    let (FaultAt { fault, at }, path) = match outcome {
+    let (LocatedError { fault, at }, path) = match outcome {
         Err(found) => (found, skipper.trace.path(schema, bytes)),
         Ok(()) => (fallback, String::new()),
     };

@@ -1,7 +1,7 @@
 //! Runs a skip plan over a record.
 
 use super::cursor::{Blocks, Cursor};
-use super::error::{AvroFault, FaultAt};
+use super::error::{AvroErrorKind, LocatedError};
 use super::plan::{Action, ArrayPlan, MapPlan, Plan, ProgramId};
 use super::quick::{self, QuickKind};
 use super::schema::{AvroSchema, Span, TypeId, TypeKind};
@@ -49,7 +49,7 @@ pub(super) struct PlanRun<'a> {
 
 impl PlanRun<'_> {
     /// Runs a program from the position of the cursor, and moves it behind the last value.
-    pub(super) fn run(&mut self, program: ProgramId) -> Result<(), FaultAt> {
+    pub(super) fn run(&mut self, program: ProgramId) -> Result<(), LocatedError> {
         let bytes = self.cursor.bytes;
         // Each action waits for the position that the last one has left. That is fast only in a
         // register, which functions that are called by reference do not reach.
@@ -84,7 +84,7 @@ impl PlanRun<'_> {
 
     /// Runs an action by the code for all values.
     #[inline(never)]
-    fn step(&mut self, action: Action) -> Result<(), FaultAt> {
+    fn step(&mut self, action: Action) -> Result<(), LocatedError> {
         let plan = self.plan;
         match action {
             Action::SkipBytes(count) => drop(self.cursor.take(count.into())?),
@@ -111,7 +111,7 @@ impl PlanRun<'_> {
             }
             Action::EnterArray(array) => self.array(&plan.arrays[array as usize])?,
             Action::EnterMap(map) => self.map(&plan.maps[map as usize])?,
-            Action::TooDeep => return Err(AvroFault::Depth(DEPTH_MAX).at(self.cursor.at)),
+            Action::TooDeep => return Err(AvroErrorKind::Depth(DEPTH_MAX).at(self.cursor.at)),
         }
         Ok(())
     }
@@ -135,14 +135,14 @@ impl PlanRun<'_> {
         };
     }
 
-    fn take(&mut self, node: NodeId, kind: TypeKind) -> Result<(), FaultAt> {
+    fn take(&mut self, node: NodeId, kind: TypeKind) -> Result<(), LocatedError> {
         let found = self.scalar(kind)?;
         self.set(node, found);
         Ok(())
     }
 
     #[inline]
-    fn scalar(&mut self, kind: TypeKind) -> Result<FoundValue, FaultAt> {
+    fn scalar(&mut self, kind: TypeKind) -> Result<FoundValue, LocatedError> {
         let cursor = &mut self.cursor;
         // The length of the record fits into 32 bits.
         let span = |length: usize, end: usize| ((end - length) as u32, end as u32);
@@ -173,7 +173,7 @@ impl PlanRun<'_> {
         })
     }
 
-    fn array(&mut self, array: &ArrayPlan) -> Result<(), FaultAt> {
+    fn array(&mut self, array: &ArrayPlan) -> Result<(), LocatedError> {
         let mut elements = array.elements.iter().peekable();
         let mut blocks = Blocks::new(self.schema.get(array.item).size.min);
         let mut position = 0;
@@ -195,14 +195,14 @@ impl PlanRun<'_> {
         Ok(())
     }
 
-    fn skip_items(&mut self, item: TypeId, count: u64) -> Result<(), FaultAt> {
+    fn skip_items(&mut self, item: TypeId, count: u64) -> Result<(), LocatedError> {
         match count {
             0 => Ok(()),
             _ => skip_items(self.schema, &mut self.cursor, item, count),
         }
     }
 
-    fn map(&mut self, map: &MapPlan) -> Result<(), FaultAt> {
+    fn map(&mut self, map: &MapPlan) -> Result<(), LocatedError> {
         let mut missing = map.entries.len();
         let mut blocks = map_blocks(self.schema, map.value);
         while let Some(block) = blocks.next(&mut self.cursor)? {

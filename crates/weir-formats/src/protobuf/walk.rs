@@ -73,7 +73,8 @@ impl<'a> MessageWalk<'a> {
         let bytes = &self.bytes[..extent.end];
         let mut at = extent.at;
         loop {
-            let rest = wire::skip_usual(&bytes[at..], plan.low_numbers, plan.has_high_numbers);
+            let rest =
+                wire::skip_unplanned_fields(&bytes[at..], plan.low_numbers, plan.has_high_numbers);
             if rest.is_empty() {
                 return Ok(());
             }

@@ -181,7 +181,7 @@ pub(super) fn skip(bytes: &[u8], at: usize, tag: Tag, depth: usize) -> Result<us
 /// `true` if later ones may have one.
 // Not inlined: it needs few registers and a caller would leave it none.
 #[inline(never)]
-pub(super) fn skip_usual(bytes: &[u8], wanted: u64, wants_others: bool) -> &[u8] {
+pub(super) fn skip_unplanned_fields(bytes: &[u8], wanted: u64, wants_others: bool) -> &[u8] {
     let mut rest = bytes;
     while let Some(start) = rest.first_chunk() {
         match rest.get(usual_field(start, wanted, wants_others)..) {
@@ -368,8 +368,9 @@ mod tests {
                 let field = [encode(number << 3 | u64::from(wire)), value].concat();
                 let bytes = [&field[..], &field, &[8; 20]].concat();
                 let ends = [0, field.len(), 2 * field.len()];
-                let skip =
-                    |bytes: &[u8], wanted| bytes.len() - skip_usual(bytes, wanted, false).len();
+                let skip = |bytes: &[u8], wanted| {
+                    bytes.len() - skip_unplanned_fields(bytes, wanted, false).len()
+                };
                 let end = skip(&bytes, 0b11);
                 assert!(number == 1 || ends.contains(&end), "{number} {wire}: {end}");
                 assert!(number > 1 || end == 0);
@@ -385,7 +386,7 @@ mod tests {
     fn fields_in_last_bytes_are_skipped() {
         // A text, a number, and a number with a tag of two bytes.
         let bytes = [&[0x12, 8][..], &[9; 8], &[0x18, 5], &[0x80, 1, 0xff, 1]].concat();
-        let rest = |cut: usize| skip_usual(&bytes[..cut], 1, false).len();
+        let rest = |cut: usize| skip_unplanned_fields(&bytes[..cut], 1, false).len();
         for end in [10, 12, 16] {
             assert_eq!(rest(end), 0, "{end}");
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_adapter::{AdapterOutcome, AdapterPort, NotificationTicket, Unavailable};
+use weir_adapter::{AdapterOutcome, AdapterPort, NotificationTicket, UnavailablePolicy};
 use weir_identity::ari::{AdapterMethod, AdapterNotification};
 
 /// Request of a shard.
@@ -41,7 +41,7 @@ pub(crate) type Adapter = Arc<dyn AdapterPort<AdapterToken>>;
 #[derive(Debug, Clone)]
 pub(crate) struct AdapterAccess {
     pub(crate) port: Adapter,
-    pub(crate) unavailable: Unavailable,
+    pub(crate) unavailable: UnavailablePolicy,
     /// Neither tokens nor certificates are configured: the adapter alone identifies clients.
     pub(crate) identifies: bool,
 }

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use weir_mapping::FailureKind;
 use weir_net::admin::{MetricKind, ProcessMetrics};
 use weir_net::otlp::OtlpCounters;
-use weir_net::watchdog::Vitals;
+use weir_net::watchdog::WatchdogStatus;
 
 use super::histogram::encode_seconds;
 use super::messages;
@@ -173,9 +173,9 @@ impl<T> MetricSpec<T> {
     }
 }
 
-pub(crate) fn registry(sources: MetricSources, vitals: Arc<Vitals>) -> Registry {
+pub(crate) fn registry(sources: MetricSources, watchdog_status: Arc<WatchdogStatus>) -> Registry {
     let mut registry = Registry::default();
-    let process = ProcessMetrics::new("gateway", vitals);
+    let process = ProcessMetrics::new("gateway", watchdog_status);
     registry.register_collector(Box::new(process));
     registry.register_collector(Box::new(sources));
     registry

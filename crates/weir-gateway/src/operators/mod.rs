@@ -80,7 +80,7 @@ impl SessionAdmin {
         };
         Some(answer.unwrap_or_else(|error| {
             self.note(call, AuditOutcome::Error, error.reason(), |record| record);
-            Page::Now(error.response())
+            Page::Ready(error.response())
         }))
     }
 
@@ -221,7 +221,7 @@ impl SessionAdmin {
         let list = self.auth()?.revocations(unix_ms());
         self.allow(call, "list_revocations", None);
         let rows: Vec<_> = list.iter().map(revocations::row).collect();
-        Ok(Page::Now(response(&json!({ "revocations": rows }))))
+        Ok(Page::Ready(response(&json!({ "revocations": rows }))))
     }
 
     /// Revokes here at once, then for the other gateways.
@@ -293,7 +293,7 @@ impl SessionAdmin {
         answer: impl FnOnce(Vec<SessionRow>, Option<Cursor>) -> Answer + Send + 'static,
     ) -> Result<Page, ApiError> {
         let shared = Arc::clone(&self.shared);
-        Ok(Page::Slow(Box::new(move || {
+        Ok(Page::Deferred(Box::new(move || {
             let visited = Visitor::new(&shared, filter).visit(&action, start, most);
             let answered = visited.and_then(|(rows, rest)| answer(rows, rest));
             answered.map_or_else(|error| error.response(), |found| response(&found))
@@ -307,8 +307,8 @@ type ShareCall = Box<dyn FnOnce() -> Result<(), ApiError> + Send>;
 /// Responds with what `row` returns once the other gateways can read it.
 fn respond_after(shared: Option<ShareCall>, row: impl FnOnce() -> Value + Send + 'static) -> Page {
     match shared {
-        None => Page::Now(response(&row())),
-        Some(share) => Page::Slow(Box::new(move || match share() {
+        None => Page::Ready(response(&row())),
+        Some(share) => Page::Deferred(Box::new(move || match share() {
             Ok(()) => response(&row()),
             Err(error) => error.response(),
         })),

@@ -147,7 +147,7 @@ impl Clients {
             let all = entry.core.subscriptions().iter();
             let of_connection = all.filter(|one| one.handle.connection == connection);
             let ids: Vec<u32> = of_connection.map(|one| one.sub_id).collect();
-            if entry.form.is_some() && !ids.is_empty() {
+            if entry.event_form.is_some() && !ids.is_empty() {
                 let text = "a record could not be read";
                 self.end_session(wire, key, SessionCode::EXPIRED, text, false);
                 continue;

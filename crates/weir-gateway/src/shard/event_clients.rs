@@ -204,7 +204,7 @@ impl Clients {
     pub(super) fn has_events(&mut self, key: SessionKey) -> bool {
         self.sessions
             .get_mut(key)
-            .is_some_and(|entry| entry.form.is_some())
+            .is_some_and(|entry| entry.event_form.is_some())
     }
 
     /// Reports to a client of events that an item is refused after the start of the stream, which
@@ -216,7 +216,10 @@ impl Clients {
         item: &str,
         refusal: &SubscriptionError,
     ) -> bool {
-        let form = self.sessions.get_mut(key).and_then(|entry| entry.form);
+        let form = self
+            .sessions
+            .get_mut(key)
+            .and_then(|entry| entry.event_form);
         match form {
             None => return false,
             Some(EventForm::ServerSent) => {
@@ -238,7 +241,10 @@ impl Clients {
         key: SessionKey,
         item: &str,
     ) -> bool {
-        let form = self.sessions.get_mut(key).and_then(|entry| entry.form);
+        let form = self
+            .sessions
+            .get_mut(key)
+            .and_then(|entry| entry.event_form);
         if form == Some(EventForm::Json) {
             // Events have the canonical name.
             let canonical = CanonicalItem::parse(item).ok();

@@ -170,14 +170,17 @@ impl Shard {
                 }))
             }
             (None, Framing::WebSocket) => None,
-            (None, Framing::Chunk) if entry.form.is_some() => Some(StreamBinding::Http {
-                left: u64::MAX,
+            (None, Framing::Chunk) if entry.event_form.is_some() => Some(StreamBinding::Http {
+                bytes_left: u64::MAX,
                 fresh: true,
             }),
             (None, Framing::Chunk) => {
                 let asked = stream.content_length.unwrap_or(STREAM_BYTES);
-                let left = asked.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX);
-                Some(StreamBinding::Http { left, fresh: true })
+                let bytes_left = asked.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX);
+                Some(StreamBinding::Http {
+                    bytes_left,
+                    fresh: true,
+                })
             }
         };
         let window = wire.deflate_window(responses.conn);
@@ -189,7 +192,7 @@ impl Shard {
             wire.close(before, None, true);
         }
         let mut outcome = MessageOutcome::Respond;
-        let form = entry.form;
+        let form = entry.event_form;
         if let Some(head) = http_responses::stream_head(&responses.transport) {
             wire.begin_body(responses.conn, &head);
             outcome = MessageOutcome::Stream;

@@ -156,7 +156,7 @@ impl Shard {
         responses.refuse(refusal)
     }
 
-    /// Judges some of the requests that wait for keys, after a change. Returns `true` if more are
+    /// Checks some of the requests that wait for keys, after a change. Returns `true` if more are
     /// left for the next iteration.
     pub(super) fn retry_waiting(&mut self, wire: &mut impl Wire) -> bool {
         for _ in 0..RETRIES_PER_ITERATION {

@@ -38,7 +38,11 @@ fn end_line(code: SessionCode, text: &str) -> Vec<u8> {
 impl Clients {
     /// Sends data notifications, one per line, to one session. Sessions of event clients have none.
     pub(super) fn notify(&mut self, wire: &mut impl Wire, key: SessionKey, lines: &[u8]) {
-        let Some(entry) = self.sessions.get_mut(key).filter(|one| one.form.is_none()) else {
+        let Some(entry) = self
+            .sessions
+            .get_mut(key)
+            .filter(|one| one.event_form.is_none())
+        else {
             return;
         };
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u32;
@@ -113,7 +117,7 @@ impl Clients {
     ) {
         self.audit_end(wire, key, "gateway", Some(code.code()));
         let entry = self.sessions.get_mut(key);
-        let form = entry.as_ref().and_then(|one| one.form);
+        let form = entry.as_ref().and_then(|one| one.event_form);
         let framing = entry.and_then(|one| one.framing());
         let Some(conn) = self.remove_session(key) else {
             return;
@@ -249,7 +253,7 @@ impl Clients {
             wire.close(conn, None, true);
             return self.lost(wire, key);
         }
-        if let Some(form) = entry.form.filter(|_| outcome == WakeOutcome::Written) {
+        if let Some(form) = entry.event_form.filter(|_| outcome == WakeOutcome::Written) {
             lines = self.heartbeat(key, form);
         }
         self.write_control_lines(wire, key, &lines);

@@ -102,7 +102,10 @@ impl Clients {
     /// Sends the id of the position that a session has reached, unless updates are queued for it:
     /// the last of these has the id.
     fn send_position(&mut self, wire: &mut impl Wire, key: SessionKey, connection: u16) {
-        let form = self.sessions.get_mut(key).and_then(|entry| entry.form);
+        let form = self
+            .sessions
+            .get_mut(key)
+            .and_then(|entry| entry.event_form);
         let id = self.delivery.position_id(key, connection);
         if let (Some(form), Some(id)) = (form, id) {
             let lines = event_clients::notice(form, EventNotice::Position(id));
@@ -281,7 +284,10 @@ impl Clients {
         };
         self.counters.resets[reason as usize] += 1;
         let key = recovery.session;
-        let form = self.sessions.get_mut(key).and_then(|entry| entry.form);
+        let form = self
+            .sessions
+            .get_mut(key)
+            .and_then(|entry| entry.event_form);
         let Some(form) = form else { return };
         let about = EventNotice::Reset(item_of(&recovery.name), reason.label());
         let lines = event_clients::notice(form, about);

@@ -399,7 +399,7 @@ impl Shard {
             }
             entry.limit_bandwidth(now_ms);
             entry.version = version;
-            entry.form = responses.transport.event_form();
+            entry.event_form = responses.transport.event_form();
             entry.created_s = (now_ms / 1_000) as u32;
             entry.diffs = version.diffs(create.supported_diffs).into();
             entry.admission_id = admission_id;

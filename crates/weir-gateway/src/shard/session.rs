@@ -55,7 +55,7 @@ pub(super) struct SessionEntry {
     pub(super) diffs: AcceptedDiffs,
     pub(super) version: Version,
     /// Form of the events that the client gets; `None` for TLCP lines.
-    pub(super) form: Option<EventForm>,
+    pub(super) event_form: Option<EventForm>,
     /// Maximum line length in bytes that the client can read on its current stream connection.
     pub(super) line_max: u32,
 }
@@ -70,7 +70,7 @@ pub(super) enum StreamBinding {
     /// Stream in the body of an HTTP response.
     Http {
         /// Bytes that may still be added to the body.
-        left: u64,
+        bytes_left: u64,
         /// `true` until data is sent.
         fresh: bool,
     },
@@ -120,8 +120,8 @@ impl SessionEntry {
     /// Returns how the session reaches its client.
     pub(super) fn transport(&self) -> &'static str {
         match self.binding.as_deref() {
-            Some(StreamBinding::Http { .. }) if self.form.is_some() => "sse",
-            None if self.form.is_some() => "ws_json",
+            Some(StreamBinding::Http { .. }) if self.event_form.is_some() => "sse",
+            None if self.event_form.is_some() => "ws_json",
             None => "ws_streaming",
             Some(StreamBinding::Unbound { .. }) => "unbound",
             Some(StreamBinding::Http { .. }) => "http_streaming",
@@ -300,7 +300,7 @@ impl Sessions {
             admission_id: 0,
             diffs: Diffs::NONE.into(),
             version: Version::NEWEST,
-            form: None,
+            event_form: None,
             line_max: u32::MAX,
         });
         SessionKey { index, serial }
@@ -374,7 +374,7 @@ impl Sessions {
             for (_, entry) in self.entries.iter().filter(|(_, entry)| !entry.has_ended()) {
                 if let Some(framing) = entry.framing() {
                     let is_poll = entry.poll().is_some();
-                    let index = match entry.form {
+                    let index = match entry.event_form {
                         None => usize::from(framing == Framing::Chunk) + 2 * usize::from(is_poll),
                         Some(EventForm::ServerSent) => 4,
                         Some(EventForm::Json) => 5,

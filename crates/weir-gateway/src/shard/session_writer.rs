@@ -131,8 +131,8 @@ impl SessionWriter {
         };
         if let (TrySend::Queued, Some(binding)) = (sent, entry.binding.as_deref_mut()) {
             match binding {
-                StreamBinding::Http { left, fresh } => {
-                    *left = left.saturating_sub(bytes);
+                StreamBinding::Http { bytes_left, fresh } => {
+                    *bytes_left = bytes_left.saturating_sub(bytes);
                     *fresh = false;
                 }
                 StreamBinding::Poll(poll) => {
@@ -158,8 +158,12 @@ impl SessionWriter {
         entry: &mut SessionEntry,
         bytes: u64,
     ) -> bool {
-        if let Some(StreamBinding::Http { left, fresh: false }) = entry.binding.as_deref() {
-            if bytes + LOOP_BYTES > *left {
+        if let Some(StreamBinding::Http {
+            bytes_left,
+            fresh: false,
+        }) = entry.binding.as_deref()
+        {
+            if bytes + LOOP_BYTES > *bytes_left {
                 self.send_loop(wire, entry, false);
                 return false;
             }
@@ -181,8 +185,8 @@ impl SessionWriter {
         let Some(framing) = entry.framing() else {
             return true;
         };
-        if let Some(StreamBinding::Http { left, .. }) = entry.binding.as_deref_mut() {
-            *left = left.saturating_sub(lines.len() as u64);
+        if let Some(StreamBinding::Http { bytes_left, .. }) = entry.binding.as_deref_mut() {
+            *bytes_left = bytes_left.saturating_sub(lines.len() as u64);
         }
         wire.send(entry.conn, framing.frame(lines))
     }
@@ -278,7 +282,7 @@ impl SessionWriter {
 
     fn record_sent(&mut self, entry: &mut SessionEntry, frame: &Frame, count: u32, now_ms: u64) {
         // Clients without an SDK (`/sse`, `/ws`) do not recover their sessions.
-        if self.limits.bytes == 0 || entry.form.is_some() {
+        if self.limits.bytes == 0 || entry.event_form.is_some() {
             return;
         }
         let journal = entry.journal_mut();

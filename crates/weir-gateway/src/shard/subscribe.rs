@@ -70,7 +70,10 @@ impl Clients {
         out: &mut Vec<u8>,
     ) -> Result<u32, SubscriptionError> {
         let shared = Arc::clone(&self.shared);
-        let form = self.sessions.get_mut(key).and_then(|entry| entry.form);
+        let form = self
+            .sessions
+            .get_mut(key)
+            .and_then(|entry| entry.event_form);
         let numbered = form
             .map(|_| self.number_events(key, add, &resolved))
             .transpose()?;

@@ -142,17 +142,17 @@ impl OperationSet {
 impl AclOperation {
     /// Returns the operations for which a rule with this operation decides. Only rules that allow
     /// imply other operations.
-    pub(super) fn covered(self, allows: bool) -> OperationSet {
-        let mut covered = OperationSet::default();
-        covered.insert(self);
+    pub(super) fn implied_operations(self, allows: bool) -> OperationSet {
+        let mut operations = OperationSet::default();
+        operations.insert(self);
         match self {
-            Self::All => Self::ALL.iter().for_each(|one| covered.insert(*one)),
+            Self::All => Self::ALL.iter().for_each(|one| operations.insert(*one)),
             Self::Read | Self::Write | Self::Delete | Self::Alter if allows => {
-                covered.insert(Self::Describe);
+                operations.insert(Self::Describe);
             }
-            Self::AlterConfigs if allows => covered.insert(Self::DescribeConfigs),
+            Self::AlterConfigs if allows => operations.insert(Self::DescribeConfigs),
             _ => {}
         }
-        covered
+        operations
     }
 }

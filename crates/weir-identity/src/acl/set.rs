@@ -118,7 +118,7 @@ impl AclSet {
 
     /// Decides if there may be a resource of a type on which an operation is allowed, like Kafka's
     /// `authorizeByResourceType`: only rules for the operation itself or for all operations count.
-    pub fn decide_any(
+    pub fn decide_by_resource_type(
         &self,
         principals: &[Box<str>],
         address: IpAddr,
@@ -204,7 +204,7 @@ impl TypeRules {
             let allows = rule.effect == Effect::Allow;
             let compiled = CompiledRule {
                 index,
-                covers: rule.operation.covered(allows),
+                covers: rule.operation.implied_operations(allows),
             };
             match &rule.names {
                 NamePattern::Any => any.push(compiled),

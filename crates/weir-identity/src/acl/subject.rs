@@ -53,14 +53,14 @@ impl AclSubject {
     }
 
     /// Decides if an operation is allowed on any resource of a type.
-    pub fn decide_any(
+    pub fn decide_by_resource_type(
         &self,
         operation: AclOperation,
         resource_type: ResourceType,
     ) -> AclDecision<'_> {
         let (principals, address) = (&self.principals, self.address);
         self.set
-            .decide_any(principals, address, operation, resource_type)
+            .decide_by_resource_type(principals, address, operation, resource_type)
     }
 
     /// Returns `true` if an operation is allowed on all resources of a type.

@@ -3,8 +3,8 @@
 //! One thread per Kafka connection reads, after the first request. It serves all waiting requests
 //! together: each range of a partition is read once for all clients that need records of it.
 
+mod batch;
 mod pace;
 mod thread;
-mod wave;
 
 pub(crate) use self::thread::ReadBackThread;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use weir_kafka::ranges::{RangeError, RangeReader};
 use weir_net::limited;
 
+use super::batch::ReadBackBatch;
 use super::pace::ReadPace;
-use super::wave::ReadBackBatch;
 use crate::connection::KafkaConnection;
 use crate::item_event::ItemEvent;
 use crate::missed::{ReadBackOutcome, ReadBackRequest, ReadBackResult, ResetReason};

@@ -71,7 +71,7 @@ impl Admin {
         loop {
             let reason = match self.request_metadata(topic, deadline) {
                 Ok(metadata) => return Ok(metadata),
-                Err(error) if error.is_refusal() => return Err(error.into()),
+                Err(error) if error.is_permanent() => return Err(error.into()),
                 Err(error) => error.to_string(),
             };
             if Instant::now() + pause >= deadline {
@@ -142,7 +142,7 @@ impl Admin {
         let timeout = self.timeout + RESPONSE_SPARE;
         let sent = BrokerStream::connect(&self.security, address, timeout)
             .and_then(|mut stream| stream.exchange(CLIENT_ID, version, request));
-        sent.map_err(|error| match error.is_refusal() {
+        sent.map_err(|error| match error.is_permanent() {
             true => error.into(),
             false => topic_error(action, topic, error.to_string()),
         })
@@ -171,7 +171,7 @@ impl Admin {
             });
             match attempt {
                 Ok(found) => return Ok(found),
-                Err(error) if last.is_refusal() => {
+                Err(error) if last.is_permanent() => {
                     tracing::debug!(%error, "metadata request failed")
                 }
                 Err(error) => last = error,

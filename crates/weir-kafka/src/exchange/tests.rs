@@ -168,7 +168,7 @@ fn wrong_password_is_reported_and_ends_exchange() {
     let mut stream = stream(Duration::from_secs(60), "wrong");
     let error = stream.exchange("me", 0, &HeartbeatRequest::default());
     let error = error.expect_err("wrong password");
-    assert!(error.is_refusal());
+    assert!(error.is_permanent());
     let text = error.to_string();
     assert!(
         text.starts_with("broker broker:9092: PLAIN login rejected: "),
@@ -217,7 +217,7 @@ fn encrypted_connection_verifies_the_broker() {
     let error = connect(SECOND)
         .exchange("me", 0, &heartbeat)
         .expect_err("unknown");
-    assert!(error.is_refusal());
+    assert!(error.is_permanent());
     assert!(error.to_string().contains("unknown authority"), "{error}");
     broker.join();
 }
@@ -270,7 +270,7 @@ fn announced_size_is_limited_and_allocates_little() {
     let mut buffer = Vec::new();
     for size in [-1, 101] {
         let error = read_frame_into((size, b"x"), &mut buffer, 100).expect_err("invalid size");
-        assert!(!error.is_refusal(), "{error}");
+        assert!(!error.is_permanent(), "{error}");
         assert!(buffer.is_empty());
     }
     let cut = read_frame_into((90 << 20, &[1; 70_000]), &mut buffer, 100 << 20);
@@ -305,5 +305,5 @@ fn refused_connection_reports_unresponsive_broker() {
     let error = connected.map(|_| ()).expect_err("nothing listens there");
     let expected = format!("no broker responds at 127.0.0.1:{port} (connection refused)");
     assert_eq!(error.to_string(), expected);
-    assert!(!error.is_refusal());
+    assert!(!error.is_permanent());
 }

@@ -4,6 +4,7 @@
 //! `poll` runs on the caller's thread and only takes records. A discovery thread requests metadata
 //! and start offsets, so a slow response never delays a record.
 
+mod borrowed_record;
 mod bounds;
 mod client;
 mod client_kind;
@@ -13,7 +14,6 @@ mod discovery;
 mod error;
 mod identity;
 mod lean;
-mod lent;
 mod librdkafka;
 mod moves;
 mod offsets;
@@ -36,12 +36,12 @@ use identity::Identities;
 use reader::ReadCursor;
 use state::IngestState;
 
+pub use borrowed_record::BorrowedRecord;
+pub(crate) use borrowed_record::borrow_headers;
 pub use client_kind::SelectedReader;
 pub(crate) use config::is_internal;
 pub use config::{IngestConfig, PauseScope, ReaderChoice, ReaderKind, StartFrom, TopicPattern};
 pub use error::SourceError;
-pub use lent::LentRecord;
-pub(crate) use lent::borrow_headers;
 pub use offsets::Offsets;
 pub use reader::KafkaReader;
 pub use status::{PartitionLag, SourceStatus, TopicStatus};

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Message};
 
+use super::borrowed_record::BorrowedRecord;
 use super::client_kind::ClientKind;
 use super::committer::Committer;
 use super::config::PauseScope;
 use super::discovery::assign_ready;
 use super::error::SourceError;
 use super::lean::{LeanClient, QueueEntry};
-use super::lent::LentRecord;
 use super::librdkafka::LibrdkafkaClient;
 use super::moves::{Move, MoveReason};
 use super::offsets::Offsets;
@@ -47,7 +47,7 @@ impl<'a> KafkaReader<'a> {
         &mut self,
         timeout: Duration,
         max: usize,
-        out: &mut Vec<LentRecord<'a>>,
+        out: &mut Vec<BorrowedRecord<'a>>,
     ) -> Result<usize, SourceError> {
         self.take_changes()?;
         let deadline = Instant::now() + timeout;
@@ -63,7 +63,7 @@ impl<'a> KafkaReader<'a> {
         client: &'a LibrdkafkaClient,
         deadline: Instant,
         max: usize,
-        out: &mut Vec<LentRecord<'a>>,
+        out: &mut Vec<BorrowedRecord<'a>>,
     ) -> Result<usize, SourceError> {
         let mut count = 0;
         while count < max {
@@ -75,7 +75,7 @@ impl<'a> KafkaReader<'a> {
                 None => break,
                 Some(Ok(message)) => {
                     self.note_message(&message);
-                    out.push(LentRecord::librdkafka(message));
+                    out.push(BorrowedRecord::librdkafka(message));
                     count += 1;
                 }
                 Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
@@ -100,7 +100,7 @@ impl<'a> KafkaReader<'a> {
         client: &'a LeanClient,
         deadline: Instant,
         max: usize,
-        out: &mut Vec<LentRecord<'a>>,
+        out: &mut Vec<BorrowedRecord<'a>>,
     ) -> Result<usize, SourceError> {
         let first = out.len();
         let mut decoder = client.decoder();
@@ -109,7 +109,7 @@ impl<'a> KafkaReader<'a> {
             let mut failure = None;
             while out.len() - first < max {
                 match decoder.next() {
-                    Some(Ok(record)) => out.push(LentRecord::lean(record)),
+                    Some(Ok(record)) => out.push(BorrowedRecord::lean(record)),
                     Some(Err(error)) => {
                         failure = Some(error);
                         break;
@@ -146,7 +146,7 @@ impl<'a> KafkaReader<'a> {
     ///
     /// # Errors
     /// The client rejected the call, which would be a bug in this crate.
-    pub fn pause(&mut self, unread: &[LentRecord<'_>]) -> Result<(), SourceError> {
+    pub fn pause(&mut self, unread: &[BorrowedRecord<'_>]) -> Result<(), SourceError> {
         self.take_changes()?;
         for record in unread.iter().rev() {
             let (topic, partition) = (record.topic(), record.partition());

@@ -200,7 +200,7 @@ impl IngestState {
     pub(super) fn note_refusal(&self, refusal: ConnectError) {
         let mut inner = self.lock();
         inner.errors += 1;
-        if refusal.is_login() {
+        if refusal.is_login_failure() {
             inner.login_failures += 1;
         } else {
             inner.tls_failures += 1;
@@ -307,7 +307,7 @@ impl IngestState {
         let is_new = self.tls_failed.swap(false, Ordering::AcqRel);
         let inner = self.lock();
         let refused = inner.refused.as_ref();
-        is_new || refused.is_some_and(|it| !it.is_login())
+        is_new || refused.is_some_and(|it| !it.is_login_failure())
     }
 
     /// Notes encryption and login that a new client must use.

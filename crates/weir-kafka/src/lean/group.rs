@@ -22,7 +22,7 @@ use super::sink::LeanSink;
 use super::state::LeanState;
 use weir_wire::WireError;
 use weir_wire::group::membership::{self, JoinResponse};
-use weir_wire::group::{self as wire, Call, MemberIdentity, offsets, subscription};
+use weir_wire::group::{self as wire, MemberIdentity, VersionedRequest, offsets, subscription};
 use weir_wire::header::write_request;
 
 pub(super) fn start<S: LeanSink + 'static>(
@@ -207,7 +207,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         match joined.error {
             0 => {}
             wire::MEMBER_ID_REQUIRED => {
-                self.id = joined.member;
+                self.id = joined.member_id;
                 return Ok(false);
             }
             wire::UNKNOWN_MEMBER if !self.id.is_empty() => {
@@ -216,7 +216,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
             }
             code => return Err(self.failed("join", code)),
         }
-        self.id.clone_from(&joined.member);
+        self.id.clone_from(&joined.member_id);
         let assignments = self.assign_partitions(&joined)?;
         let identity = MemberIdentity {
             generation: joined.generation,
@@ -252,7 +252,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
         &self,
         joined: &JoinResponse,
     ) -> Result<Vec<(String, Vec<u8>)>, LeanError> {
-        if joined.member != joined.leader {
+        if joined.member_id != joined.leader_id {
             return Ok(Vec::new());
         }
         let topic = &self.shared.config.topic;
@@ -372,7 +372,7 @@ impl<S: LeanSink + 'static> GroupMember<S> {
     async fn request<R: Request, T>(
         &self,
         connection: &mut BrokerConnection,
-        (version, body): Call<R>,
+        (version, body): VersionedRequest<R>,
         read: impl Fn(&[u8]) -> Result<T, WireError>,
     ) -> Result<T, LeanError> {
         let max_wait = match ApiKey::try_from(R::KEY) {

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use weir_kafka::{
-    IngestConfig, KafkaIngest, KafkaReader, LentRecord, PauseScope, ReaderKind, StartFrom,
+    BorrowedRecord, IngestConfig, KafkaIngest, KafkaReader, PauseScope, ReaderKind, StartFrom,
 };
 
 use crate::support::{
@@ -55,7 +55,7 @@ fn wait(source: &mut KafkaIngest, what: &str, done: impl Fn(&KafkaIngest) -> boo
     }
 }
 
-fn lent<'a>(reader: &mut KafkaReader<'a>, count: usize) -> Vec<LentRecord<'a>> {
+fn lent<'a>(reader: &mut KafkaReader<'a>, count: usize) -> Vec<BorrowedRecord<'a>> {
     let deadline = Instant::now() + TEST_TIMEOUT;
     let mut records = Vec::new();
     while records.len() < count {
@@ -68,8 +68,8 @@ fn lent<'a>(reader: &mut KafkaReader<'a>, count: usize) -> Vec<LentRecord<'a>> {
     records
 }
 
-fn texts(records: &[LentRecord<'_>]) -> Vec<String> {
-    let text = |record: &LentRecord<'_>| {
+fn texts(records: &[BorrowedRecord<'_>]) -> Vec<String> {
+    let text = |record: &BorrowedRecord<'_>| {
         let record = record.without_headers();
         String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned()
     };
@@ -114,7 +114,7 @@ fn lent_records_are_readable_on_other_threads(reader: ReaderKind) {
     let mut reader = source.reader();
     let mut seen = Vec::new();
     std::thread::scope(|scope| {
-        let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<LentRecord<'_>>>(2);
+        let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<BorrowedRecord<'_>>>(2);
         let other = scope.spawn(move || {
             let batches = receiver.iter();
             batches.flat_map(|batch| texts(&batch)).collect::<Vec<_>>()

@@ -100,7 +100,7 @@ impl Lab {
     pub fn token(&self, request: TokenRequest) -> Result<String> {
         let (Some(server), Some(files)) = (self.companions.tokens(), self.security_files()) else {
             let reason = "has no token endpoint; use oauth";
-            return Err(LabError::setting("security", &self.security(), reason));
+            return Err(LabError::option("security", &self.security(), reason));
         };
         let mut path = "/token?".to_owned();
         if let Some(lifetime_s) = request.lifetime_s {
@@ -135,7 +135,7 @@ impl Lab {
     pub fn rotate_certificate(&self, stop: &AtomicBool) -> Result<()> {
         let Some(files) = self.security_files().filter(|_| self.security().uses_tls()) else {
             let reason = "has no certificate to replace";
-            return Err(LabError::setting("security", &self.security(), reason));
+            return Err(LabError::option("security", &self.security(), reason));
         };
         files.renew_server(self.state.host)?;
         let progress = &mut |_: &str| ();

@@ -135,7 +135,7 @@ fn check_same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result
              it with \"weir lab down\"",
             state.host, options.host
         );
-        return Err(LabError::setting("dir", &dir.display(), &reason));
+        return Err(LabError::option("dir", &dir.display(), &reason));
     }
     if state.nodes.len() == brokers && state.kafka_version == options.kafka_version {
         return Ok(());
@@ -146,7 +146,7 @@ fn check_same_data(dir: &Path, state: &LabState, options: &LabOptions) -> Result
          remove it with \"weir lab down\"",
         options.kafka_version
     );
-    Err(LabError::setting("dir", &dir.display(), &reason))
+    Err(LabError::option("dir", &dir.display(), &reason))
 }
 
 /// Returns descriptions of the security of an existing and of the requested lab.

@@ -131,7 +131,7 @@ impl Deref for ValidOptions<'_> {
 impl<'a> ValidOptions<'a> {
     pub(super) fn new(options: &'a LabOptions) -> Result<Self> {
         let invalid =
-            |name, value: &dyn ToString, reason: &str| Err(LabError::setting(name, value, reason));
+            |name, value: &dyn ToString, reason: &str| Err(LabError::option(name, value, reason));
         let brokers = options.brokers;
         if !(1..=3).contains(&brokers) {
             return invalid("brokers", &brokers, "must be 1, 2 or 3");

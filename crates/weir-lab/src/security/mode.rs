@@ -76,7 +76,7 @@ impl FromStr for LabSecurity {
         let mut all = Self::ALL.into_iter();
         all.find(|mode| mode.name() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            LabError::setting("security", &name, &format!("must be one of {names}"))
+            LabError::option("security", &name, &format!("must be one of {names}"))
         })
     }
 }

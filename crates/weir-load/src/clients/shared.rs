@@ -50,7 +50,7 @@ impl SessionTotals {
             [b"".as_slice(), POSITION].map(|name| keys.id(name).expect("table is empty"));
         Self {
             clock,
-            meter: DeliveryRecorder::new(clock.now_unix_ns()).share(options.share),
+            meter: DeliveryRecorder::new(clock.now_unix_ns()).with_share(options.share),
             due: DueReader::with_member("timestamp", LocalTime::system()),
             keys,
             no_key,

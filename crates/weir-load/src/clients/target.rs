@@ -155,7 +155,7 @@ impl<'a> RequestTexts<'a> {
                     snapshot: (*mode != Mode::Raw).then_some("false"),
                     ..AddParams::raw(SUB_ID, item, &self.schema)
                 }],
-                combo: false,
+                subscribes_in_create: false,
             })
             .collect()
     }

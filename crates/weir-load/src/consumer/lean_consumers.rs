@@ -158,7 +158,7 @@ impl LeanConsumers {
             clock,
             origins,
             in_window: 0,
-            meter: DeliveryRecorder::new(clock.now_unix_ns()).share(options.share),
+            meter: DeliveryRecorder::new(clock.now_unix_ns()).with_share(options.share),
             schedule: None,
             ledger: None,
             ready: 0,

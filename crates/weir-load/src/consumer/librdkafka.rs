@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_kafka::lean::{LeanCommand, LeanReport};
-use weir_kafka::{IngestConfig, KafkaIngest, LentRecord};
+use weir_kafka::{BorrowedRecord, IngestConfig, KafkaIngest};
 
 use super::lean_consumers::{LeanConsumers, POLL_INTERVAL};
 use super::options::ConsumerOptions;
@@ -97,7 +97,7 @@ fn read(
         ..IngestConfig::default()
     })?;
     let mut reader = source.reader();
-    let mut batch: Vec<LentRecord<'_>> = Vec::with_capacity(RECORDS_PER_POLL);
+    let mut batch: Vec<BorrowedRecord<'_>> = Vec::with_capacity(RECORDS_PER_POLL);
     let (mut ready, mut errors) = (false, 0);
     while !stop.load(Ordering::Relaxed) {
         batch.clear();

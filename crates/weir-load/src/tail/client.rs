@@ -91,7 +91,7 @@ pub(super) fn config<'a>(
             ack: true,
             ..AddParams::raw(SUB_ID, group, schema)
         }],
-        combo: false,
+        subscribes_in_create: false,
     }
 }
 

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 use crate::http1::Response;
 use crate::log::{dropped_lines, suppressed_lines};
-use crate::watchdog::Vitals;
+use crate::watchdog::WatchdogStatus;
 
 /// Gauge or counter; a counter's name gets the suffix `_total` when written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,13 +93,16 @@ pub fn put_metric(
 #[derive(Debug)]
 pub struct ProcessMetrics {
     product: &'static str,
-    vitals: Arc<Vitals>,
+    watchdog_status: Arc<WatchdogStatus>,
 }
 
 impl ProcessMetrics {
     /// Creates a collector; the names of its metrics begin with `weir_` and `product`.
-    pub fn new(product: &'static str, vitals: Arc<Vitals>) -> Self {
-        Self { product, vitals }
+    pub fn new(product: &'static str, watchdog_status: Arc<WatchdogStatus>) -> Self {
+        Self {
+            product,
+            watchdog_status,
+        }
     }
 }
 
@@ -110,7 +113,11 @@ impl Collector for ProcessMetrics {
         for (name, help, value) in [
             ("log_lines_suppressed", suppressed, suppressed_lines()),
             ("log_lines_dropped", dropped, dropped_lines()),
-            ("stalls", "Stalls of event loops.", self.vitals.stalls()),
+            (
+                "stalls",
+                "Stalls of event loops.",
+                self.watchdog_status.stalls(),
+            ),
         ] {
             let name = format!("weir_{}_{name}", self.product);
             put_metric(&mut encoder, &name, MetricKind::Counter, help, value)?;
@@ -118,7 +125,7 @@ impl Collector for ProcessMetrics {
         let name = format!("weir_{}_longest_stall_seconds", self.product);
         let help = "Longest stall of an event loop.";
         let described = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
-        ConstGauge::new(self.vitals.longest_ms() as f64 / 1_000.0).encode(described)
+        ConstGauge::new(self.watchdog_status.longest_ms() as f64 / 1_000.0).encode(described)
     }
 }
 

@@ -38,7 +38,7 @@ use crate::server::{
     RequestOutcome, ServerHandler, ServerIo,
 };
 use crate::tls::TlsFiles;
-use crate::watchdog::{Heartbeat, Vitals};
+use crate::watchdog::{Heartbeat, WatchdogStatus};
 use crate::{MailboxSender, limited};
 
 /// Maximum number of connections; scrapes and pages need a few.
@@ -113,9 +113,9 @@ pub trait AdminPages: Send + 'static {
 /// Content of a page.
 pub enum Page {
     /// Available at once.
-    Now(Response),
+    Ready(Response),
     /// Computed by a separate thread because it has to wait; one at a time.
-    Slow(Box<dyn FnOnce() -> Response + Send>),
+    Deferred(Box<dyn FnOnce() -> Response + Send>),
     /// A stream of lines, sent by a separate thread.
     Stream(Box<dyn FnOnce(LineStream) + Send>),
 }
@@ -127,7 +127,7 @@ pub struct AdminOptions {
     /// Settings of the port.
     pub config: AdminConfig,
     /// Source of `/health/live`.
-    pub vitals: Arc<Vitals>,
+    pub watchdog_status: Arc<WatchdogStatus>,
     /// Source of `/metrics`.
     pub registry: Registry,
     /// Source of `/dashboard`.
@@ -165,7 +165,7 @@ impl AdminServer {
                 hosts,
                 sessions_token,
             },
-            vitals: options.vitals,
+            watchdog_status: options.watchdog_status,
             registry: options.registry,
             dashboard: options.dashboard,
             certificates: options.certificates,
@@ -234,7 +234,7 @@ fn limits() -> ConnectionLimits {
 struct AdminHandler<P> {
     pages: P,
     access: AccessRules,
-    vitals: Arc<Vitals>,
+    watchdog_status: Arc<WatchdogStatus>,
     registry: Registry,
     dashboard: Dashboard,
     certificates: Vec<Arc<TlsFiles>>,
@@ -254,9 +254,9 @@ impl<P: AdminPages> AdminHandler<P> {
     /// Returns a page. Without the token, `/health/ready` has no details.
     fn page(&mut self, path: &str, query: &str, has_token: bool) -> Page {
         let draining = || self.draining.load(Ordering::Relaxed);
-        Page::Now(match path {
+        Page::Ready(match path {
             "/" => Response::text(302, "see /dashboard\n").with_header("Location", "dashboard"),
-            "/health/live" => live(&self.vitals),
+            "/health/live" => live(&self.watchdog_status),
             "/health/ready" => ready(self.pages.readiness(), draining(), has_token),
             "/metrics" => metrics_page(&self.registry),
             "/dashboard.json" => self.dashboard.samples(query, draining()),
@@ -319,8 +319,8 @@ impl<P: AdminPages> AdminHandler<P> {
         self.calls.retain(|call| !call.is_finished());
         match page {
             None => respond(Response::text(404, "no such page\n")),
-            Some(Page::Now(response)) => respond(response),
-            Some(Page::Slow(compute)) if self.calls.len() < CALLS_MAX => {
+            Some(Page::Ready(response)) => respond(response),
+            Some(Page::Deferred(compute)) if self.calls.len() < CALLS_MAX => {
                 let Some(sender) = self.sender.clone() else {
                     return busy();
                 };
@@ -347,7 +347,7 @@ impl<P: AdminPages> AdminHandler<P> {
                 start(move || send(stream));
                 RequestOutcome::Defer
             }
-            Some(Page::Slow(_) | Page::Stream(_)) => busy(),
+            Some(Page::Deferred(_) | Page::Stream(_)) => busy(),
         }
     }
 
@@ -398,8 +398,8 @@ fn respond(response: Response) -> RequestOutcome {
     RequestOutcome::Respond(with_security_headers(response))
 }
 
-fn live(vitals: &Vitals) -> Response {
-    match vitals.is_alive() {
+fn live(watchdog_status: &WatchdogStatus) -> Response {
+    match watchdog_status.is_alive() {
         true => Response::text(200, "alive\n"),
         false => Response::text(503, "an event loop has stalled\n"),
     }
@@ -450,14 +450,14 @@ impl<P: AdminPages> ServerHandler for AdminHandler<P> {
             "POST" => {
                 let command = self.pages.command(request.path, request.query);
                 let none =
-                    || Page::Now(Response::text(405, "use GET\n").with_header("Allow", "GET"));
+                    || Page::Ready(Response::text(405, "use GET\n").with_header("Allow", "GET"));
                 command.unwrap_or_else(none)
             }
             _ => self.page(request.path, request.query, has_token),
         };
         match page {
-            Page::Now(response) => respond(response),
-            Page::Slow(compute) => self.compute(conn, compute),
+            Page::Ready(response) => respond(response),
+            Page::Deferred(compute) => self.compute(conn, compute),
             // Only calls have streams.
             Page::Stream(_) => busy(),
         }

@@ -24,7 +24,7 @@ use crate::broker_login::RawBrokerIdentity;
 use crate::error::ProxyError;
 use crate::login::{RawCertificatePrincipals, RawIdentity};
 use weir_filters::{FilterChain, FilterConfig};
-use weir_rules::AccessConfig;
+use weir_rules::AclConfig;
 use weir_rules::audit::RawAudit;
 
 /// `proxy.toml` as written.
@@ -106,7 +106,7 @@ struct RawCluster {
     /// Identity of the proxy at the brokers; without this table, that of the client passes.
     broker_identity: Option<RawBrokerIdentity>,
     /// Access rules; without this table, the brokers alone decide.
-    access: Option<AccessConfig>,
+    access: Option<AclConfig>,
     /// Connections that begin with a PROXY header.
     proxy_protocol: Option<ProxyProtocolMode>,
     /// Addresses or networks of the load balancers that send PROXY headers.

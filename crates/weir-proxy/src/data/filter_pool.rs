@@ -201,7 +201,7 @@ impl FilterPool {
         };
         let UnfinishedFrame { work, frame, .. } = &mut task.unfinished;
         let left = work.cpu_left(&self.limits);
-        buffers.allow(WorkMeter::timed(
+        buffers.set_meter(WorkMeter::timed(
             thread_cpu_us,
             batch_bytes,
             TIME_SLICE,
@@ -242,7 +242,7 @@ fn finish(task: FilterTask, error: Option<WireError>, buffers: &mut FilterBuffer
         }
     };
     let counts = buffers.take_counts();
-    buffers.tidy();
+    buffers.shrink();
     let mut event = LoopEvent::Filtered(Box::new(FinishedFrame {
         pair: task.pair,
         direction: task.direction,

@@ -14,7 +14,7 @@ use weir_rules::audit::ProxyAuditConfig;
 
 /// The values at startup of all settings that a reload cannot change.
 #[derive(PartialEq)]
-pub(super) struct FixedSettings {
+pub(super) struct FixedConfig {
     event_loops: usize,
     filter_threads: usize,
     splice: bool,
@@ -43,14 +43,14 @@ struct FixedOtlp {
     times: (Option<Duration>, Duration),
 }
 
-impl fmt::Debug for FixedSettings {
+impl fmt::Debug for FixedConfig {
     /// Leaves out the values, some of which are secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FixedSettings").finish_non_exhaustive()
+        f.debug_struct("FixedConfig").finish_non_exhaustive()
     }
 }
 
-impl FixedSettings {
+impl FixedConfig {
     pub(super) fn new(config: &ProxyConfig) -> Self {
         let admin = &config.admin;
         Self {

@@ -61,7 +61,7 @@ impl Reloader {
         let mut next_id = threads.next_id;
         let mut config = ProxyConfig::load(self.origin.file(), self.origin.overrides())?;
         if let Some(key) = self.fixed.changed_by(&config) {
-            return Err(ReloadError::Fixed(key));
+            return Err(ReloadError::NotReloadable(key));
         }
         // Its sockets are closed again.
         let source = Arc::new(ListenerSource::new(config.event_loops));

@@ -13,7 +13,7 @@ use weir_filters::{
     Direction, FilterBuffers, FilterChain, FilterResult, FilterWork, FrameOutput,
     RejectedPartitions,
 };
-use weir_rules::PendingAccess;
+use weir_rules::ResponseChanges;
 
 #[derive(Debug)]
 pub(crate) struct FilterStage<'a> {
@@ -59,7 +59,7 @@ pub(super) enum FrameAction {
     /// Forward this request of the proxy for the names of topics, and the frame after its response.
     LookUp(Vec<u8>),
     /// Process this request instead, from which access rules removed something.
-    Restart(Vec<u8>, Box<PendingAccess>),
+    Restart(Vec<u8>, Box<ResponseChanges>),
     /// Forward nothing until the filter threads have done this work.
     Deferred(Box<FilterWork>, Option<ProduceHeader>),
 }

@@ -7,7 +7,7 @@ use crate::api_counters::LoopApis;
 use crate::request_traces::RequestTrace;
 use crate::versions::{SASL_HANDSHAKE, is_write};
 use weir_filters::RejectedPartitions;
-use weir_rules::PendingAccess;
+use weir_rules::ResponseChanges;
 
 #[derive(Debug)]
 pub(crate) struct InFlightRequest {
@@ -16,7 +16,7 @@ pub(crate) struct InFlightRequest {
     pub(crate) version: i16,
     pub(crate) response: ResponseSource,
     /// Changes that access rules make to the response.
-    pub(crate) access: Option<Box<PendingAccess>>,
+    pub(crate) access: Option<Box<ResponseChanges>>,
 }
 
 impl InFlightRequest {
@@ -76,7 +76,7 @@ pub(crate) struct InFlightRequests {
     /// Time of the input that is being processed, in microseconds.
     now_us: u64,
     /// Changes that access rules make to the response to a request that filters still process.
-    deferred: Option<Box<PendingAccess>>,
+    deferred: Option<Box<ResponseChanges>>,
     /// Trace of the request that is added next.
     trace: Option<Box<RequestTrace>>,
     /// Requests that change the cluster, until they are taken; `None` if they are not noted.
@@ -198,7 +198,7 @@ impl InFlightRequests {
     }
 
     /// Stores changes to the response to a request that [`Self::push_deferred`] adds later.
-    pub(crate) fn defer_access(&mut self, pending: Option<Box<PendingAccess>>) {
+    pub(crate) fn defer_access(&mut self, pending: Option<Box<ResponseChanges>>) {
         self.deferred = pending;
     }
 

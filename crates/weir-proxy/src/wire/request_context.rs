@@ -5,7 +5,7 @@ use super::in_flight::{InFlightRequest, InFlightRequests, ResponseSource};
 use crate::config::ProxyLimits;
 use crate::login::LoginGate;
 use crate::versions::SupportedVersions;
-use weir_rules::{Access, PendingAccess};
+use weir_rules::{Access, ResponseChanges};
 
 /// State of a connection and of its event loop that requests need.
 pub(crate) struct RequestContext<'a> {
@@ -29,7 +29,7 @@ pub(super) fn enter(
     context: &mut RequestContext<'_>,
     (key, version, correlation_id): (i16, i16, i32),
     response: Option<ResponseSource>,
-    access: Option<Box<PendingAccess>>,
+    access: Option<Box<ResponseChanges>>,
 ) {
     *context.requests += 1;
     if let Some(response) = response {

@@ -16,7 +16,7 @@ use super::{StreamError, api_versions, frame_total, login};
 use crate::versions::{self, API_VERSIONS, FETCH, METADATA, PRODUCE, SASL_HANDSHAKE};
 use weir_filters::Direction;
 use weir_rules::audit::client_id;
-use weir_rules::{Access, PendingAccess};
+use weir_rules::{Access, ResponseChanges};
 
 #[derive(Debug, Default)]
 pub(crate) struct RequestStream {
@@ -28,7 +28,7 @@ pub(crate) struct RequestStream {
     /// The backlog begins with a request whose topics' names have been requested.
     names_requested: bool,
     /// The backlog begins with a request from which access rules removed something.
-    checked: Option<Box<PendingAccess>>,
+    checked: Option<Box<ResponseChanges>>,
 }
 
 /// The action for the following bytes.
@@ -206,7 +206,7 @@ impl BodyAction {
 fn classify(
     frame: &mut [u8],
     sasl: &mut SaslState,
-    (names_requested, checked): (bool, &mut Option<Box<PendingAccess>>),
+    (names_requested, checked): (bool, &mut Option<Box<ResponseChanges>>),
     context: &mut RequestContext<'_>,
 ) -> Result<HeaderPeek<(FrameAction, usize)>, StreamError> {
     if let Some(found) = login::classify(frame, context)? {

@@ -9,15 +9,15 @@ use super::headers::{HeaderPeek, REQUEST_PEEK_BYTES, request_body_at, response_b
 use super::{SIZE_BYTES, StreamError};
 use crate::config::ProxyLimits;
 use crate::versions::{self, PRODUCE, flexible};
-use weir_rules::{Access, PendingAccess, RequestDecision};
+use weir_rules::{Access, RequestDecision, ResponseChanges};
 
 /// The decision about a request.
 #[derive(Debug)]
 pub(super) enum Decided {
     /// Forward it, and change its response if this is set.
-    Forward(Option<Box<PendingAccess>>),
+    Forward(Option<Box<ResponseChanges>>),
     /// Process this request instead, with changes of its response.
-    Restart(Vec<u8>, Box<PendingAccess>),
+    Restart(Vec<u8>, Box<ResponseChanges>),
     /// Respond with this frame.
     Respond(Box<[u8]>),
     /// Request the names of these topics first.
@@ -105,7 +105,7 @@ fn allows_start(
 pub(super) fn apply(
     frame: &[u8],
     (key, version): (i16, i16),
-    pending: PendingAccess,
+    pending: ResponseChanges,
     access: &mut Access<'_>,
 ) -> Result<Vec<u8>, WireError> {
     let body_at = response_body_at(frame, key, version)?;

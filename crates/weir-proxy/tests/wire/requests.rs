@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
 use weir_filters::{FilterBuffers, FilterChain, TopicNames};
-use weir_rules::{AccessConfig, AccessState};
+use weir_rules::{AccessState, AclConfig};
 
 fn limits() -> ProxyLimits {
     ProxyLimits {
@@ -352,7 +352,7 @@ fn produce_request_in_pieces_is_one_decision() {
     body.extend([0, 0, 0, 1, 0, 1, b't', 0, 0, 0, 0]);
     let sent = request(PRODUCE, 3, 1, &body);
     for filters in [FilterChain::default(), lower_case()] {
-        let config: AccessConfig = toml::from_str(rule).expect("rules");
+        let config: AclConfig = toml::from_str(rule).expect("rules");
         let rules = Arc::new(config.build(Path::new("")).expect("valid"));
         let (mut run, mut state) = (Run::new(), AccessState::default());
         let names = TopicNames::default();

@@ -186,7 +186,7 @@ pub(crate) fn throughput(run: &Run) -> String {
 /// it.
 pub(crate) fn fairness(run: &Run) -> Option<String> {
     let levels = view::levels(run);
-    let fair = |row: &SubjectRow<'_>| row.sample()?.fairness;
+    let fair = |row: &SubjectRow<'_>| row.representative()?.fairness;
     let all = rows(&levels).filter_map(fair);
     let values_us: Vec<f64> = all
         .filter(|it| it.client_p99_max_us.is_some())

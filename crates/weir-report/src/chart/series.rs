@@ -76,7 +76,9 @@ pub(crate) fn over_time(
     level: &Level<'_>,
     quantity: &SeriesQuantity,
 ) -> Option<OverTime> {
-    let samples = level.valid().filter_map(|row| Some((row, row.sample()?)));
+    let samples = level
+        .valid()
+        .filter_map(|row| Some((row, row.representative()?)));
     let samples: Vec<(&SubjectRow<'_>, &Cell)> = samples.collect();
     let lines = samples.iter().map(|(row, cell)| Series {
         name: row.name.clone(),

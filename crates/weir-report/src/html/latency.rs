@@ -62,7 +62,7 @@ fn fairness(run: &Run, levels: &[Level<'_>]) -> Markup {
                    to the 90th percentile. Thin line: best to worst client.";
     let rows = levels.iter().flat_map(Level::valid);
     let all: Vec<_> = rows
-        .filter_map(|row| Some((row, row.sample()?.fairness?)))
+        .filter_map(|row| Some((row, row.representative()?.fairness?)))
         .collect();
     let medians_us = all.iter().filter_map(|(_, it)| it.client_p99_p50_us);
     let unit = TimeUnit::for_values_us(medians_us);

@@ -46,7 +46,7 @@ pub(crate) fn parts(data: &RunData, levels: &[Level<'_>], initial: Option<&Level
 /// Returns the values as a table, for browsers without scripts.
 fn no_script(levels: &[Level<'_>]) -> Markup {
     let rows = levels.iter().flat_map(Level::valid);
-    let cells: Vec<_> = rows.filter_map(|row| row.sample()).collect();
+    let cells: Vec<_> = rows.filter_map(|row| row.representative()).collect();
     let medians_us = cells.iter().filter_map(|cell| cell.response()?.p50_us);
     let unit = TimeUnit::for_values_us(medians_us);
     let headings = ["Cell", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
@@ -65,7 +65,7 @@ const WIDTH: f64 = 420.0;
 /// Returns the stages of the mean response time, one bar per subject; nothing without stages.
 fn mean_stages(level: &Level<'_>) -> Markup {
     let rows = level.valid();
-    let rows = rows.filter_map(|row| Some((&row.name, row.sample()?.stages.as_slice())));
+    let rows = rows.filter_map(|row| Some((&row.name, row.representative()?.stages.as_slice())));
     let sum = |stages: &[StageMean]| stages.iter().map(|one| one.mean_us.max(0.0)).sum::<f64>();
     let rows: Vec<_> = rows.filter(|(_, stages)| sum(stages) > 0.0).collect();
     let most_us = rows

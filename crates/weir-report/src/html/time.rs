@@ -29,7 +29,7 @@ fn charts(data: &RunData, level: &Level<'_>) -> Markup {
         return Markup::default();
     }
     stills.extend(level.valid().filter_map(|row| {
-        let timeline = data.timeline(row.sample()?)?;
+        let timeline = data.timeline(row.representative()?)?;
         let svg = heat_map(&row.name, slot(&data.run, &row.name), timeline)?;
         let caption = "Each column is one second; darker means more deliveries with that latency.";
         Some(chart(&svg, caption))

@@ -56,7 +56,7 @@ fn row(view: &CellView<'_>, driver: &DriverView<'_>, quantity: &Quantity) -> Opt
 
 /// Returns seventeen fields, which are empty for the first library itself.
 fn ratios(view: &CellView<'_>, name: &str, quantity: &Quantity) -> Vec<String> {
-    let first = view.first().map(|first| first.driver.name.as_str());
+    let first = view.reference().map(|first| first.driver.name.as_str());
     let found = view.compare(quantity, name);
     let (Some(first), Some(found)) = (first.filter(|first| *first != name), found) else {
         return vec![String::new(); 17];
@@ -78,7 +78,7 @@ fn ratios(view: &CellView<'_>, name: &str, quantity: &Quantity) -> Vec<String> {
             pairs.verdict().words().to_owned(),
         ]),
     }
-    match found.quiet {
+    match found.pairs_without_noisy {
         None => fields.extend(["0".to_owned(), String::new(), String::new(), String::new()]),
         Some(quiet) => fields.extend([
             quiet.count.to_string(),

@@ -195,7 +195,7 @@ impl<'a> Group<'a> {
 
     /// Returns a note that names the library that is better below 100 %.
     fn better_below(&self) -> String {
-        let first = self.cells.first().and_then(CellView::first);
+        let first = self.cells.first().and_then(CellView::reference);
         first.map_or_else(String::new, |it| {
             format!(" (below 100 {} is better)", it.driver.name)
         })
@@ -295,7 +295,7 @@ impl<'a> Group<'a> {
         field: impl Fn(LibraryComparison) -> Option<Field> + Copy + 'b,
     ) -> Vec<TitledBlock<'b>> {
         let first = self.cells.first();
-        let name = first.and_then(|view| Some(view.first()?.driver.name.as_str()));
+        let name = first.and_then(|view| Some(view.reference()?.driver.name.as_str()));
         let name = name.unwrap_or_default();
         let others = first.into_iter().flat_map(CellView::others);
         let blocks = others.map(|other| {

@@ -136,10 +136,10 @@ pub(crate) fn without_noisy(compared: &LibraryReport<'_>) -> ReportTable {
                 continue;
             };
             let count = |ratio: Option<PairRatio>| ratio.map_or(0, |it| it.count);
-            let (all, left) = (count(found.pairs), count(found.quiet));
+            let (all, left) = (count(found.pairs), count(found.pairs_without_noisy));
             if left < all {
                 let pairs = format!("{} of {all}", all - left);
-                let ratios = [found.pairs, found.quiet].map(ratio_text);
+                let ratios = [found.pairs, found.pairs_without_noisy].map(ratio_text);
                 let [with, without] = &ratios;
                 table.row("", [&view.cell.name, name, &pairs, with, without]);
             }

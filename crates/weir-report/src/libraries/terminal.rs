@@ -96,7 +96,7 @@ fn row(compared: &LibraryReport<'_>, view: &CellView<'_>, unit: TimeUnit) -> Vec
         let figures = quantity.and_then(|it| view.driver(name)?.statistics(it));
         Field::from(format::number(figures.map(|it| it.median)))
     };
-    let median = view.first().and_then(|it| it.statistics(quantity));
+    let median = view.reference().and_then(|it| it.statistics(quantity));
     let median = unit.show(median.map(|it| it.median));
     let mut fields = vec![place.into(), median.into(), cpu(compared.first_name())];
     for other in &compared.others {

@@ -2,7 +2,9 @@
 
 use weir_identity::acl::{AclOperation, ResourceType};
 
-use crate::table::{ApiAccess, ItemCheck, Mirror, NestedMirror, TOPIC_DENIED, WholeCheck};
+use crate::table::{
+    ApiAccess, ErrorElement, ItemCheck, NestedErrorElement, TOPIC_DENIED, WholeCheck,
+};
 
 /// Topics, markers of transactions, ACLs, log directories, partitions, elections, reassignments,
 /// quotas, users, the quorum, features, brokers and voters. What topics by id, resources of
@@ -21,11 +23,11 @@ pub(super) const APIS: &[ApiAccess] = &[
     ApiAccess::of(29, DESCRIBE_CLUSTER),
     ApiAccess {
         whole: ALTER_CLUSTER,
-        ..ApiAccess::each(30, &mirrored("Creations", "Results", &[]))
+        ..ApiAccess::each(30, &error_per_element("Creations", "Results", &[]))
     },
     ApiAccess {
         whole: ALTER_CLUSTER,
-        ..ApiAccess::each(31, &mirrored("Filters", "FilterResults", &[]))
+        ..ApiAccess::each(31, &error_per_element("Filters", "FilterResults", &[]))
     },
     ApiAccess::open(32),
     ApiAccess::open(33),
@@ -49,7 +51,10 @@ pub(super) const APIS: &[ApiAccess] = &[
     ApiAccess::of(48, &[WholeCheck::cluster(&[AclOperation::DescribeConfigs])]),
     ApiAccess {
         whole: &[WholeCheck::cluster(&[AclOperation::AlterConfigs])],
-        ..ApiAccess::each(49, &mirrored("Entries", "Entries", &[("Entity", "Entity")]))
+        ..ApiAccess::each(
+            49,
+            &error_per_element("Entries", "Entries", &[("Entity", "Entity")]),
+        )
     },
     ApiAccess::of(50, DESCRIBE_CLUSTER),
     ApiAccess::of(51, ALTER_CLUSTER),
@@ -66,7 +71,7 @@ const DESCRIBE_CLUSTER: &[WholeCheck] = &[WholeCheck::cluster(&[AclOperation::De
 const ALTER_CLUSTER: &[WholeCheck] = &[WholeCheck::cluster(&[AclOperation::Alter])];
 
 /// An array whose elements need no right of their own, with an error for each.
-const fn mirrored(
+const fn error_per_element(
     array: &'static str,
     into: &'static str,
     copy: &'static [(&'static str, &'static str)],
@@ -79,15 +84,19 @@ const fn mirrored(
         cluster: None,
         error: super::super::table::CLUSTER_DENIED,
         into,
-        mirror: Mirror {
+        error_element: ErrorElement {
             copy,
             has_message: true,
-            ..Mirror::EMPTY
+            ..ErrorElement::EMPTY
         },
     }
 }
 
-const fn topics(operation: AclOperation, into: &'static str, mirror: Mirror) -> ItemCheck {
+const fn topics(
+    operation: AclOperation,
+    into: &'static str,
+    error_element: ErrorElement,
+) -> ItemCheck {
     ItemCheck {
         array: "Topics",
         name: "Name",
@@ -96,7 +105,7 @@ const fn topics(operation: AclOperation, into: &'static str, mirror: Mirror) -> 
         cluster: None,
         error: TOPIC_DENIED,
         into,
-        mirror,
+        error_element,
     }
 }
 
@@ -107,10 +116,10 @@ const CREATE_TOPICS: ItemCheck = ItemCheck {
     ..topics(
         AclOperation::Create,
         "Topics",
-        Mirror {
+        ErrorElement {
             copy: SAME_NAME,
             has_message: true,
-            ..Mirror::EMPTY
+            ..ErrorElement::EMPTY
         },
     )
 };
@@ -118,15 +127,15 @@ const CREATE_TOPICS: ItemCheck = ItemCheck {
 const DELETE_RECORDS: ItemCheck = topics(
     AclOperation::Delete,
     "Topics",
-    Mirror::topic(
+    ErrorElement::topic(
         SAME_NAME,
-        &NestedMirror {
+        &NestedErrorElement {
             from: "Partitions",
             into: "Partitions",
-            mirror: Mirror {
+            error_element: ErrorElement {
                 copy: &[("PartitionIndex", "PartitionIndex")],
                 set: &[("LowWatermark", -1)],
-                ..Mirror::EMPTY
+                ..ErrorElement::EMPTY
             },
         },
     ),
@@ -135,78 +144,78 @@ const DELETE_RECORDS: ItemCheck = topics(
 const CREATE_PARTITIONS: ItemCheck = topics(
     AclOperation::Alter,
     "Results",
-    Mirror {
+    ErrorElement {
         copy: SAME_NAME,
-        ..Mirror::EMPTY
+        ..ErrorElement::EMPTY
     },
 );
 
 const DESCRIBE_PRODUCERS: ItemCheck = topics(
     AclOperation::Read,
     "Topics",
-    Mirror::topic(
+    ErrorElement::topic(
         SAME_NAME,
-        &NestedMirror {
+        &NestedErrorElement {
             from: "PartitionIndexes",
             into: "Partitions",
-            mirror: Mirror {
+            error_element: ErrorElement {
                 copy: &[("", "PartitionIndex")],
-                ..Mirror::EMPTY
+                ..ErrorElement::EMPTY
             },
         },
     ),
 );
 
 const MARKERS: ItemCheck = ItemCheck {
-    mirror: Mirror::topic(
+    error_element: ErrorElement::topic(
         &[("ProducerId", "ProducerId")],
-        &NestedMirror {
+        &NestedErrorElement {
             from: "Topics",
             into: "Topics",
-            mirror: Mirror::topic(
+            error_element: ErrorElement::topic(
                 SAME_NAME,
-                &NestedMirror {
+                &NestedErrorElement {
                     from: "PartitionIndexes",
                     into: "Partitions",
-                    mirror: Mirror {
+                    error_element: ErrorElement {
                         copy: &[("", "PartitionIndex")],
-                        ..Mirror::EMPTY
+                        ..ErrorElement::EMPTY
                     },
                 },
             ),
         },
     ),
-    ..mirrored("Markers", "Markers", &[])
+    ..error_per_element("Markers", "Markers", &[])
 };
 
 const ELECTIONS: ItemCheck = ItemCheck {
-    mirror: Mirror::topic(
+    error_element: ErrorElement::topic(
         &[("Topic", "Topic")],
-        &NestedMirror {
+        &NestedErrorElement {
             from: "Partitions",
             into: "PartitionResult",
-            mirror: Mirror {
+            error_element: ErrorElement {
                 copy: &[("", "PartitionId")],
                 has_message: true,
-                ..Mirror::EMPTY
+                ..ErrorElement::EMPTY
             },
         },
     ),
-    ..mirrored("TopicPartitions", "ReplicaElectionResults", &[])
+    ..error_per_element("TopicPartitions", "ReplicaElectionResults", &[])
 };
 
 const REASSIGNMENTS: ItemCheck = ItemCheck {
-    mirror: Mirror::topic(
+    error_element: ErrorElement::topic(
         SAME_NAME,
-        &NestedMirror {
+        &NestedErrorElement {
             from: "Partitions",
             into: "Partitions",
-            mirror: Mirror {
+            error_element: ErrorElement {
                 copy: &[("PartitionIndex", "PartitionIndex")],
                 has_message: true,
-                ..Mirror::EMPTY
+                ..ErrorElement::EMPTY
             },
         },
     ),
-    ..mirrored("Topics", "Responses", &[])
+    ..error_per_element("Topics", "Responses", &[])
 };

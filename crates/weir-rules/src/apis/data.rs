@@ -3,7 +3,8 @@
 use weir_identity::acl::{AclOperation, ResourceType};
 
 use crate::table::{
-    ApiAccess, ItemCheck, Mirror, NestedMirror, OperationBits, ShownItems, TOPIC_DENIED, WholeCheck,
+    ApiAccess, ErrorElement, ItemCheck, NestedErrorElement, OperationBits, ShownItems,
+    TOPIC_DENIED, WholeCheck,
 };
 
 /// Produce, Fetch, ListOffsets, Metadata, InitProducerId, OffsetForLeaderEpoch, the requests of
@@ -93,7 +94,7 @@ const fn topics(
     name: &'static str,
     operation: AclOperation,
     into: &'static str,
-    mirror: Mirror,
+    error_element: ErrorElement,
 ) -> ItemCheck {
     ItemCheck {
         array,
@@ -103,7 +104,7 @@ const fn topics(
         cluster: None,
         error: TOPIC_DENIED,
         into,
-        mirror,
+        error_element,
     }
 }
 
@@ -115,15 +116,15 @@ const PRODUCE: ItemCheck = topics(
     "Name",
     AclOperation::Write,
     "Responses",
-    Mirror::topic(
+    ErrorElement::topic(
         SAME_NAME,
-        &NestedMirror {
+        &NestedErrorElement {
             from: "PartitionData",
             into: "PartitionResponses",
-            mirror: Mirror {
+            error_element: ErrorElement {
                 copy: &[("Index", "Index")],
                 set: &[("BaseOffset", -1)],
-                ..Mirror::EMPTY
+                ..ErrorElement::EMPTY
             },
         },
     ),
@@ -134,15 +135,15 @@ const FETCH: ItemCheck = topics(
     "Topic",
     AclOperation::Read,
     "Responses",
-    Mirror::topic(
+    ErrorElement::topic(
         SAME_TOPIC,
-        &NestedMirror {
+        &NestedErrorElement {
             from: "Partitions",
             into: "Partitions",
-            mirror: Mirror {
+            error_element: ErrorElement {
                 copy: &[("Partition", "PartitionIndex")],
                 set: &[("HighWatermark", -1)],
-                ..Mirror::EMPTY
+                ..ErrorElement::EMPTY
             },
         },
     ),
@@ -153,16 +154,16 @@ const LIST_OFFSETS: ItemCheck = topics(
     "Name",
     AclOperation::Describe,
     "Topics",
-    Mirror::topic(SAME_NAME, &SAME_PARTITIONS),
+    ErrorElement::topic(SAME_NAME, &SAME_PARTITIONS),
 );
 
 /// Partitions of requests that are structures.
-pub(super) const SAME_PARTITIONS: NestedMirror = NestedMirror {
+pub(super) const SAME_PARTITIONS: NestedErrorElement = NestedErrorElement {
     from: "Partitions",
     into: "Partitions",
-    mirror: Mirror {
+    error_element: ErrorElement {
         copy: &[("PartitionIndex", "PartitionIndex")],
-        ..Mirror::EMPTY
+        ..ErrorElement::EMPTY
     },
 };
 
@@ -171,9 +172,9 @@ const METADATA: ItemCheck = topics(
     "Name",
     AclOperation::Describe,
     "Topics",
-    Mirror {
+    ErrorElement {
         copy: &[("Name", "Name")],
-        ..Mirror::EMPTY
+        ..ErrorElement::EMPTY
     },
 );
 
@@ -182,9 +183,9 @@ const DESCRIBE_PARTITIONS: ItemCheck = topics(
     "Name",
     AclOperation::Describe,
     "Topics",
-    Mirror {
+    ErrorElement {
         copy: &[("Name", "Name")],
-        ..Mirror::EMPTY
+        ..ErrorElement::EMPTY
     },
 );
 
@@ -195,14 +196,14 @@ const LEADER_EPOCHS: ItemCheck = ItemCheck {
         "Topic",
         AclOperation::Describe,
         "Topics",
-        Mirror::topic(
+        ErrorElement::topic(
             SAME_TOPIC,
-            &NestedMirror {
+            &NestedErrorElement {
                 from: "Partitions",
                 into: "Partitions",
-                mirror: Mirror {
+                error_element: ErrorElement {
                     copy: &[("Partition", "Partition")],
-                    ..Mirror::EMPTY
+                    ..ErrorElement::EMPTY
                 },
             },
         ),
@@ -215,16 +216,16 @@ const ADD_PARTITIONS: ItemCheck = topics(
     "Name",
     AclOperation::Write,
     "ResultsByTopicV3AndBelow",
-    Mirror::topic(SAME_NAME, &ADDED_PARTITIONS),
+    ErrorElement::topic(SAME_NAME, &ADDED_PARTITIONS),
 );
 
-pub(crate) const ADDED_PARTITIONS: NestedMirror = NestedMirror {
+pub(crate) const ADDED_PARTITIONS: NestedErrorElement = NestedErrorElement {
     from: "Partitions",
     into: "ResultsByPartition",
-    mirror: Mirror {
+    error_element: ErrorElement {
         copy: &[("", "PartitionIndex")],
         error: "PartitionErrorCode",
-        ..Mirror::EMPTY
+        ..ErrorElement::EMPTY
     },
 };
 
@@ -234,7 +235,7 @@ pub(super) const OFFSET_COMMIT: ItemCheck = topics(
     "Name",
     AclOperation::Read,
     "Topics",
-    Mirror::topic(SAME_NAME, &SAME_PARTITIONS),
+    ErrorElement::topic(SAME_NAME, &SAME_PARTITIONS),
 );
 
 const DESCRIBE_TRANSACTIONS: ItemCheck = ItemCheck {
@@ -245,9 +246,9 @@ const DESCRIBE_TRANSACTIONS: ItemCheck = ItemCheck {
         "",
         AclOperation::Describe,
         "TransactionStates",
-        Mirror {
+        ErrorElement {
             copy: &[("", "TransactionalId")],
-            ..Mirror::EMPTY
+            ..ErrorElement::EMPTY
         },
     )
 };

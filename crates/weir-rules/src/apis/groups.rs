@@ -4,8 +4,8 @@ use weir_identity::acl::{AclOperation, ResourceType};
 
 use super::data::{OFFSET_COMMIT, SAME_PARTITIONS};
 use crate::table::{
-    ApiAccess, GROUP_DENIED, ItemCheck, Mirror, NestedMirror, OperationBits, ShownItems,
-    TOPIC_DENIED, WholeCheck,
+    ApiAccess, ErrorElement, GROUP_DENIED, ItemCheck, NestedErrorElement, OperationBits,
+    ShownItems, TOPIC_DENIED, WholeCheck,
 };
 
 /// OffsetCommit, OffsetFetch, FindCoordinator, the requests of members, and those of
@@ -92,9 +92,9 @@ const fn groups(array: &'static str, operation: AclOperation, into: &'static str
         cluster: None,
         error: GROUP_DENIED,
         into,
-        mirror: Mirror {
+        error_element: ErrorElement {
             copy: &[("", "GroupId")],
-            ..Mirror::EMPTY
+            ..ErrorElement::EMPTY
         },
     }
 }
@@ -111,20 +111,20 @@ const SHARE_FETCH: ItemCheck = ItemCheck {
     cluster: None,
     error: TOPIC_DENIED,
     into: "Responses",
-    mirror: Mirror::topic(&[("TopicId", "TopicId")], &SAME_PARTITIONS),
+    error_element: ErrorElement::topic(&[("TopicId", "TopicId")], &SAME_PARTITIONS),
 };
 
 const ALTER_SHARE_OFFSETS: ItemCheck = ItemCheck {
     name: "TopicName",
-    mirror: Mirror::topic(
+    error_element: ErrorElement::topic(
         &[("TopicName", "TopicName")],
-        &NestedMirror {
+        &NestedErrorElement {
             from: "Partitions",
             into: "Partitions",
-            mirror: Mirror {
+            error_element: ErrorElement {
                 copy: &[("PartitionIndex", "PartitionIndex")],
                 has_message: true,
-                ..Mirror::EMPTY
+                ..ErrorElement::EMPTY
             },
         },
     ),
@@ -133,10 +133,10 @@ const ALTER_SHARE_OFFSETS: ItemCheck = ItemCheck {
 
 const DELETE_SHARE_OFFSETS: ItemCheck = ItemCheck {
     name: "TopicName",
-    mirror: Mirror {
+    error_element: ErrorElement {
         copy: &[("TopicName", "TopicName")],
         has_message: true,
-        ..Mirror::EMPTY
+        ..ErrorElement::EMPTY
     },
     ..SHARE_FETCH
 };

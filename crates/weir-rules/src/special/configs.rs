@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use weir_identity::acl::{AclOperation, ResourceType};
 use weir_wire::message::{MessageRow, Value};
 
-use crate::check::{Finding, RequestCheck};
-use crate::mirror::{element_definition, elements, text};
+use crate::check::{CheckResult, RequestCheck};
+use crate::error_element::{element_definition, elements, text};
 use crate::table::{
-    CLUSTER_DENIED, GROUP_DENIED, ItemCheck, Mirror, TOKEN_DENIED, TOPIC_DENIED,
+    CLUSTER_DENIED, ErrorElement, GROUP_DENIED, ItemCheck, TOKEN_DENIED, TOPIC_DENIED,
     message as error_text,
 };
 
@@ -20,20 +20,20 @@ const DELETE_TOPICS: ItemCheck = ItemCheck {
     cluster: None,
     error: TOPIC_DENIED,
     into: "Responses",
-    mirror: Mirror {
+    error_element: ErrorElement {
         copy: &[("Name", "Name"), ("TopicId", "TopicId")],
         has_message: true,
-        ..Mirror::EMPTY
+        ..ErrorElement::EMPTY
     },
 };
 
 const DELETE_TOPIC_NAMES: ItemCheck = ItemCheck {
     array: "TopicNames",
     name: "",
-    mirror: Mirror {
+    error_element: ErrorElement {
         copy: &[("", "Name")],
         has_message: true,
-        ..Mirror::EMPTY
+        ..ErrorElement::EMPTY
     },
     ..DELETE_TOPICS
 };
@@ -50,7 +50,7 @@ const DELETE_BY_CLUSTER: [ItemCheck; 2] = [
     },
 ];
 
-pub(super) fn delete_topics(check: &mut RequestCheck<'_, '_>) -> Finding {
+pub(super) fn delete_topics(check: &mut RequestCheck<'_, '_>) -> CheckResult {
     let by_cluster = check.session.allows_cluster(AclOperation::Delete);
     let items: &'static ItemCheck = match (check.version, by_cluster) {
         (6.., false) => &DELETE_TOPICS,
@@ -65,13 +65,13 @@ const RESOURCES: ItemCheck = ItemCheck {
     array: "Resources",
     name: "ResourceName",
     into: "Responses",
-    mirror: Mirror {
+    error_element: ErrorElement {
         copy: &[
             ("ResourceType", "ResourceType"),
             ("ResourceName", "ResourceName"),
         ],
         has_message: true,
-        ..Mirror::EMPTY
+        ..ErrorElement::EMPTY
     },
     ..DELETE_TOPICS
 };
@@ -82,7 +82,7 @@ const DESCRIBED_RESOURCES: ItemCheck = ItemCheck {
 };
 
 /// Checks resources whose configuration is described or changed.
-pub(super) fn resources(check: &mut RequestCheck<'_, '_>) -> Finding {
+pub(super) fn resources(check: &mut RequestCheck<'_, '_>) -> CheckResult {
     let (items, operation) = match check.api.key {
         DESCRIBE_CONFIGS => (&DESCRIBED_RESOURCES, AclOperation::DescribeConfigs),
         _ => (&RESOURCES, AclOperation::AlterConfigs),
@@ -117,7 +117,7 @@ const TOPIC: i64 = 2;
 const GROUP: i64 = 32;
 
 /// Checks the owner of a delegation token, if it is not the client.
-pub(super) fn create_token(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn create_token(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     let part = |field| check.field(field).as_text().unwrap_or_default().to_owned();
     let (kind, name) = (part("OwnerPrincipalType"), part("OwnerPrincipalName"));
     let owner = format!("{kind}:{name}");
@@ -126,7 +126,7 @@ pub(super) fn create_token(check: &mut RequestCheck<'_, '_>) -> Option<Finding> 
         return None;
     }
     let is_allowed = check.allows(AclOperation::CreateTokens, ResourceType::User, &owner);
-    (!is_allowed).then_some(Finding::Denied(TOKEN_DENIED))
+    (!is_allowed).then_some(CheckResult::Denied(TOKEN_DENIED))
 }
 
 /// Adds the topics of all directories to a denied AlterReplicaLogDirs response.

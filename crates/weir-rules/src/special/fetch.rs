@@ -7,14 +7,14 @@
 use weir_identity::acl::AclOperation;
 use weir_wire::message::Value;
 
-use crate::check::{Finding, RequestCheck};
+use crate::check::{CheckResult, RequestCheck};
 use crate::table::{FETCH_SESSION_NOT_FOUND, SHARE_SESSION_NOT_FOUND, TOPIC_DENIED};
 
-pub(super) fn fetch(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn fetch(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     let items = check.access.items?;
     if is_follower(check) {
         if check.allows_cluster(AclOperation::ClusterAction) {
-            return Some(Finding::Checked);
+            return Some(CheckResult::Checked);
         }
         let count = check.field(items.array).rows().len();
         return Some(check.remove(items, &vec![Some(TOPIC_DENIED); count]));
@@ -22,11 +22,11 @@ pub(super) fn fetch(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
     let epoch = check.field("SessionEpoch").clone().into_owned();
     let id = check.field("SessionId").as_int();
     if epoch.as_int() > 0 && check.session.fetch_session.map(i64::from) != Some(id) {
-        return Some(Finding::Denied(FETCH_SESSION_NOT_FOUND));
+        return Some(CheckResult::Denied(FETCH_SESSION_NOT_FOUND));
     }
-    let finding = check.items(items);
-    if !matches!(finding, Finding::Checked) {
-        return Some(finding);
+    let result = check.items(items);
+    if !matches!(result, CheckResult::Checked) {
+        return Some(result);
     }
     match epoch {
         Value::Int(0) if check.is_edited => {
@@ -41,11 +41,11 @@ pub(super) fn fetch(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
         }
         Value::Int(1..) if check.is_edited => {
             check.session.fetch_session = None;
-            return Some(Finding::Denied(FETCH_SESSION_NOT_FOUND));
+            return Some(CheckResult::Denied(FETCH_SESSION_NOT_FOUND));
         }
         _ => {}
     }
-    Some(Finding::Checked)
+    Some(CheckResult::Checked)
 }
 
 fn is_follower(check: &RequestCheck<'_, '_>) -> bool {
@@ -57,7 +57,7 @@ fn is_follower(check: &RequestCheck<'_, '_>) -> bool {
     replica >= 0 || (*old != Value::Absent && old.as_int() >= 0)
 }
 
-pub(super) fn share(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn share(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     let items = check.access.items?;
     let bytes = |field| match check.field(field) {
         Value::Bytes(Some(bytes)) => bytes.to_vec(),
@@ -66,13 +66,13 @@ pub(super) fn share(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
     let (group, member) = (bytes("GroupId"), bytes("MemberId"));
     let epoch = check.field("ShareSessionEpoch").as_int();
     if epoch > 0 && !check.session.has_share_session(&group, &member) {
-        return Some(Finding::Denied(SHARE_SESSION_NOT_FOUND));
+        return Some(CheckResult::Denied(SHARE_SESSION_NOT_FOUND));
     }
-    let finding = check.items(items);
-    if epoch == 0 && matches!(finding, Finding::Checked) && !check.is_empty {
+    let result = check.items(items);
+    if epoch == 0 && matches!(result, CheckResult::Checked) && !check.is_empty {
         check.session.open_share_session(&group, &member);
     }
     // Brokers need the epoch of a session even if no topic is left.
     check.is_empty = check.is_empty && epoch == 0;
-    Some(finding)
+    Some(result)
 }

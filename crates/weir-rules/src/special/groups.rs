@@ -4,10 +4,10 @@
 use weir_identity::acl::{AclOperation, ResourceType};
 use weir_wire::message::{MessageRow, StructDefinition, Value};
 
-use crate::check::{Finding, RequestCheck};
-use crate::mirror::{Element, element_definition, elements, mirrored};
+use crate::check::{CheckResult, RequestCheck};
+use crate::error_element::{Element, element_definition, elements, error_element};
 use crate::table::{
-    CLUSTER_DENIED, GROUP_DENIED, ItemCheck, Mirror, NestedMirror, TOPIC_DENIED,
+    CLUSTER_DENIED, ErrorElement, GROUP_DENIED, ItemCheck, NestedErrorElement, TOPIC_DENIED,
     TRANSACTION_DENIED, UNKNOWN_TOPIC_ID,
 };
 
@@ -20,15 +20,15 @@ const OFFSETS: ItemCheck = ItemCheck {
     cluster: None,
     error: TOPIC_DENIED,
     into: "Topics",
-    mirror: Mirror::topic(
+    error_element: ErrorElement::topic(
         &[("Name", "Name"), ("TopicId", "TopicId")],
-        &NestedMirror {
+        &NestedErrorElement {
             from: "PartitionIndexes",
             into: "Partitions",
-            mirror: Mirror {
+            error_element: ErrorElement {
                 copy: &[("", "PartitionIndex")],
                 set: &[("CommittedOffset", -1), ("CommittedLeaderEpoch", -1)],
-                ..Mirror::EMPTY
+                ..ErrorElement::EMPTY
             },
         },
     ),
@@ -37,16 +37,16 @@ const OFFSETS: ItemCheck = ItemCheck {
 /// Topics of `DescribeShareGroupOffsets`.
 const SHARE_OFFSETS: ItemCheck = ItemCheck {
     name: "TopicName",
-    mirror: Mirror::topic(
+    error_element: ErrorElement::topic(
         &[("TopicName", "TopicName")],
-        &NestedMirror {
+        &NestedErrorElement {
             from: "Partitions",
             into: "Partitions",
-            mirror: Mirror {
+            error_element: ErrorElement {
                 copy: &[("", "PartitionIndex")],
                 set: &[("StartOffset", -1)],
                 has_message: true,
-                ..Mirror::EMPTY
+                ..ErrorElement::EMPTY
             },
         },
     ),
@@ -54,7 +54,7 @@ const SHARE_OFFSETS: ItemCheck = ItemCheck {
 };
 
 /// Checks `OffsetFetch`, whose requests name several groups since version 8.
-pub(super) fn offset_fetch(check: &mut RequestCheck<'_, '_>) -> Finding {
+pub(super) fn offset_fetch(check: &mut RequestCheck<'_, '_>) -> CheckResult {
     if check.version >= 8 {
         return groups(check, &OFFSETS);
     }
@@ -65,41 +65,41 @@ pub(super) fn offset_fetch(check: &mut RequestCheck<'_, '_>) -> Finding {
         .to_owned();
     if !check.allows(AclOperation::Describe, ResourceType::Group, &group) {
         if check.version >= 2 {
-            return Finding::Denied(GROUP_DENIED);
+            return CheckResult::Denied(GROUP_DENIED);
         }
         // Responses of versions 0 and 1 have errors only in their partitions.
-        let rows = check.mirrored_items(&OFFSETS, GROUP_DENIED);
+        let rows = check.error_elements(&OFFSETS, GROUP_DENIED);
         let mut row = MessageRow::new(&check.api.response, check.version);
         row.set(&check.api.response, "Topics", Value::Rows(Some(rows)));
-        return Finding::Respond(row);
+        return CheckResult::Respond(row);
     }
     if check.field("Topics").is_none() {
         check.pending.is_about_all = true;
-        return Finding::Checked;
+        return CheckResult::Checked;
     }
     check.items(&OFFSETS)
 }
 
 /// Checks `DescribeShareGroupOffsets`.
-pub(super) fn share_offsets(check: &mut RequestCheck<'_, '_>) -> Finding {
+pub(super) fn share_offsets(check: &mut RequestCheck<'_, '_>) -> CheckResult {
     groups(check, &SHARE_OFFSETS)
 }
 
 /// Checks an array of groups, each with an array of topics, in which null stands for all. Removes
 /// denied groups and topics from the request.
-fn groups(check: &mut RequestCheck<'_, '_>, topics: &'static ItemCheck) -> Finding {
+fn groups(check: &mut RequestCheck<'_, '_>, topics: &'static ItemCheck) -> CheckResult {
     let (request, response) = (&check.api.request, &check.api.response);
     let (Some(request_group), Some(response_group)) = (
         element_definition(request, "Groups"),
         element_definition(response, "Groups"),
     ) else {
-        return Finding::Checked;
+        return CheckResult::Checked;
     };
     if let Some(ids) = unknown_ids(check, request_group, topics) {
-        return Finding::LookUp(ids);
+        return CheckResult::LookUp(ids);
     }
     let Some(Value::Rows(Some(rows))) = check.row.get_mut(request, "Groups").map(take) else {
-        return Finding::Checked;
+        return CheckResult::Checked;
     };
     let count = rows.len();
     let mut allowed = Vec::with_capacity(count);
@@ -116,7 +116,11 @@ fn groups(check: &mut RequestCheck<'_, '_>, topics: &'static ItemCheck) -> Findi
         denied.set(response_group, "ErrorCode", Value::Int(GROUP_DENIED.into()));
         if check.api.key == DESCRIBE_SHARE_GROUP_OFFSETS {
             let text = crate::table::message(GROUP_DENIED);
-            denied.set(response_group, "ErrorMessage", crate::mirror::text(text));
+            denied.set(
+                response_group,
+                "ErrorMessage",
+                crate::error_element::text(text),
+            );
         }
         check.pending.add.push(denied);
         check.pending.into = "Groups";
@@ -127,7 +131,7 @@ fn groups(check: &mut RequestCheck<'_, '_>, topics: &'static ItemCheck) -> Findi
     if let Some(at) = request.position("Groups") {
         check.row.values[at] = Value::Rows(Some(allowed));
     }
-    Finding::Checked
+    CheckResult::Checked
 }
 
 /// Takes the value and replaces it by a null array.
@@ -162,8 +166,8 @@ fn group_topics(
                     Some(_) => TOPIC_DENIED,
                     None => UNKNOWN_TOPIC_ID,
                 };
-                denied.push(mirrored(
-                    &topics.mirror,
+                denied.push(error_element(
+                    &topics.error_element,
                     element,
                     response_topic,
                     version,
@@ -214,11 +218,11 @@ const COORDINATOR_OF_GROUP: ItemCheck = ItemCheck {
     cluster: None,
     error: GROUP_DENIED,
     into: "Coordinators",
-    mirror: Mirror {
+    error_element: ErrorElement {
         copy: &[("", "Key")],
         set: &[("NodeId", -1), ("Port", -1)],
         has_message: true,
-        ..Mirror::EMPTY
+        ..ErrorElement::EMPTY
     },
 };
 
@@ -229,13 +233,15 @@ const COORDINATOR_OF_TRANSACTION: ItemCheck = ItemCheck {
 };
 
 /// Checks `FindCoordinator`, whose requests have several keys since version 4.
-pub(super) fn find_coordinator(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn find_coordinator(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     let items = match check.field("KeyType").as_int() {
         0 => &COORDINATOR_OF_GROUP,
         1 => &COORDINATOR_OF_TRANSACTION,
         // Share coordinators, which brokers reject before version 6.
-        _ if check.version < 6 => return Some(Finding::Checked),
-        _ if check.allows_cluster(AclOperation::ClusterAction) => return Some(Finding::Checked),
+        _ if check.version < 6 => return Some(CheckResult::Checked),
+        _ if check.allows_cluster(AclOperation::ClusterAction) => {
+            return Some(CheckResult::Checked);
+        }
         _ => {
             let count = check.field("CoordinatorKeys").texts().len();
             let errors = vec![Some(CLUSTER_DENIED); count];
@@ -247,19 +253,19 @@ pub(super) fn find_coordinator(check: &mut RequestCheck<'_, '_>) -> Option<Findi
     }
     let key = check.field("Key").as_text().unwrap_or_default().to_owned();
     Some(match check.allows(items.operation, items.kind, &key) {
-        true => Finding::Checked,
-        false => Finding::Denied(items.error),
+        true => CheckResult::Checked,
+        false => CheckResult::Denied(items.error),
     })
 }
 
 /// Checks the topics to which a member of a consumer or share group subscribes.
-pub(super) fn heartbeat(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn heartbeat(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     let names = texts(check.field("SubscribedTopicNames"));
     denied_topics(check, AclOperation::Describe, &names)
 }
 
 /// Checks the topics in the topology of a Kafka Streams application.
-pub(super) fn streams_heartbeat(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn streams_heartbeat(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     let request = &check.api.request;
     let at = request.position("Topology")?;
     let topology = request.fields[at].structure()?;
@@ -285,7 +291,7 @@ pub(super) fn streams_heartbeat(check: &mut RequestCheck<'_, '_>) -> Option<Find
     }
     let (describe, topic) = (AclOperation::Describe, ResourceType::Topic);
     if has_regex && !check.session.subject.allows_all(describe, topic) {
-        return Some(Finding::Denied(TOPIC_DENIED));
+        return Some(CheckResult::Denied(TOPIC_DENIED));
     }
     sources.extend(internal.iter().cloned());
     if let Some(denied) = denied_topics(check, describe, &sources) {
@@ -314,8 +320,8 @@ fn denied_topics(
     check: &mut RequestCheck<'_, '_>,
     operation: AclOperation,
     names: &[String],
-) -> Option<Finding> {
+) -> Option<CheckResult> {
     let mut names = names.iter();
     let is_allowed = names.all(|name| check.allows(operation, ResourceType::Topic, name));
-    (!is_allowed).then_some(Finding::Denied(TOPIC_DENIED))
+    (!is_allowed).then_some(CheckResult::Denied(TOPIC_DENIED))
 }

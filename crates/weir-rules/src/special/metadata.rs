@@ -3,18 +3,18 @@
 use weir_identity::acl::{AclOperation, ResourceType};
 use weir_wire::message::Value;
 
-use crate::check::{Finding, RequestCheck};
+use crate::check::{CheckResult, RequestCheck};
 
-pub(super) fn metadata(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn metadata(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     let items = check.access.items?;
     let topics = check.field(items.array);
     // Version 0 has no null.
     if topics.is_none() || (check.version == 0 && topics.rows().is_empty()) {
         check.pending.is_about_all = true;
-        return Some(Finding::Checked);
+        return Some(CheckResult::Checked);
     }
     let mut errors = check.errors(items);
-    let inner = crate::mirror::element_definition(&check.api.request, items.array)?;
+    let inner = crate::error_element::element_definition(&check.api.request, items.array)?;
     let rows = check.field(items.array).rows().iter();
     let asked = rows.map(|row| row.get(inner, items.name).as_text());
     let mut names: Vec<Box<str>> = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn metadata(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
     let _ = check.remove(items, &errors);
     check.pending.replaces_all = check.is_empty;
     forbid_creation(check, names);
-    Some(Finding::Checked)
+    Some(CheckResult::Checked)
 }
 
 /// Keeps brokers from creating topics that the client may not create.
@@ -75,8 +75,8 @@ fn forbid_creation(check: &mut RequestCheck<'_, '_>, names: Vec<Box<str>>) {
     check.pending.not_created = not_created;
 }
 
-pub(super) fn describe_partitions(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn describe_partitions(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     let is_about_all = check.field("Topics").rows().is_empty();
     check.pending.is_about_all = is_about_all;
-    is_about_all.then_some(Finding::Checked)
+    is_about_all.then_some(CheckResult::Checked)
 }

@@ -8,11 +8,11 @@ mod producer;
 
 use weir_wire::message::{MessageRow, Value};
 
-use super::check::{Finding, RequestCheck};
-use super::pending::PendingAccess;
+use super::check::{CheckResult, RequestCheck};
+use super::pending::ResponseChanges;
 
 /// Checks a request. `None`: the table's check of its elements follows.
-pub(super) fn check(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn check(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     match check.api.key {
         1 => fetch::fetch(check),
         3 => metadata::metadata(check),
@@ -63,7 +63,7 @@ pub(super) fn is_forwarded_empty(key: i16) -> bool {
 }
 
 /// Returns `true` if the response to an unchanged request must be read.
-pub(super) fn reads_response(pending: &PendingAccess) -> bool {
+pub(super) fn reads_response(pending: &ResponseChanges) -> bool {
     let access = pending.access;
     pending.opens_session
         || pending.is_about_all

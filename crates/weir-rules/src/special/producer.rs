@@ -3,18 +3,18 @@
 use weir_identity::acl::{AclOperation, AclRule, ResourceType};
 use weir_wire::message::{MessageRow, Value};
 
-use crate::check::{Finding, RequestCheck};
-use crate::mirror::{element_definition, elements, mirrored};
+use crate::check::{CheckResult, RequestCheck};
+use crate::error_element::{element_definition, elements, error_element};
 use crate::table::{CLUSTER_DENIED, NOT_ATTEMPTED, TRANSACTION_DENIED};
 
-pub(super) fn init(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn init(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     let id = check.field("TransactionalId");
     if !id.is_none() {
         let id = id.as_text().unwrap_or_default().to_owned();
         let is_two_phase = check.field("Enable2Pc").as_int() != 0;
         let kind = ResourceType::TransactionalId;
         let is_allowed = !is_two_phase || check.allows(AclOperation::TwoPhaseCommit, kind, &id);
-        return (!is_allowed).then_some(Finding::Denied(TRANSACTION_DENIED));
+        return (!is_allowed).then_some(CheckResult::Denied(TRANSACTION_DENIED));
     }
     let (write, topic) = (AclOperation::Write, ResourceType::Topic);
     let subject = &check.session.subject;
@@ -25,22 +25,22 @@ pub(super) fn init(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
             AclRule::CLUSTER,
         )
         .is_allowed()
-        || subject.decide_any(write, topic).is_allowed();
+        || subject.decide_by_resource_type(write, topic).is_allowed();
     if !is_allowed {
         check.allows_cluster(AclOperation::IdempotentWrite);
-        return Some(Finding::Denied(CLUSTER_DENIED));
+        return Some(CheckResult::Denied(CLUSTER_DENIED));
     }
     None
 }
 
 /// Adds all partitions or none.
-pub(super) fn add_partitions(check: &mut RequestCheck<'_, '_>) -> Option<Finding> {
+pub(super) fn add_partitions(check: &mut RequestCheck<'_, '_>) -> Option<CheckResult> {
     if check.version >= 4 {
         // Requests between brokers.
         let is_allowed = check.allows_cluster(AclOperation::ClusterAction);
         return Some(match is_allowed {
-            true => Finding::Checked,
-            false => Finding::Denied(CLUSTER_DENIED),
+            true => CheckResult::Checked,
+            false => CheckResult::Denied(CLUSTER_DENIED),
         });
     }
     let items = check.access.items?;
@@ -52,17 +52,17 @@ pub(super) fn add_partitions(check: &mut RequestCheck<'_, '_>) -> Option<Finding
         false => vec![Some(TRANSACTION_DENIED); check.field(items.array).rows().len()],
     };
     if errors.iter().all(Option::is_none) {
-        return Some(Finding::Checked);
+        return Some(CheckResult::Checked);
     }
     let response = &check.api.response;
     let inner = element_definition(response, items.into)?;
     let topics = elements(&check.row, &check.api.request, items.array);
     let rows = topics.into_iter().zip(errors).map(|(topic, error)| {
         let error = error.unwrap_or(NOT_ATTEMPTED);
-        mirrored(&items.mirror, topic, inner, check.version, error)
+        error_element(&items.error_element, topic, inner, check.version, error)
     });
     let rows = rows.collect();
     let mut row = MessageRow::new(response, check.version);
     row.set(response, items.into, Value::Rows(Some(rows)));
-    Some(Finding::Respond(row))
+    Some(CheckResult::Respond(row))
 }

@@ -26,11 +26,11 @@ pub enum LoginError {
         reason: String,
     },
     #[error("the listener has no SASL: use a security.protocol without SASL, or another port")]
-    NotExpected,
+    SaslNotEnabled,
     #[error("the broker does not support SaslAuthenticate requests, which Kafka 1.0 introduced")]
     BrokerTooOld,
     #[error("{request}: Kafka error code {code}{}", detail(.message))]
-    Code {
+    KafkaError {
         request: &'static str,
         code: i16,
         message: String,
@@ -63,11 +63,11 @@ impl LoginError {
         match self {
             Self::UnsupportedMechanism { .. }
             | Self::Rejected { .. }
-            | Self::NotExpected
+            | Self::SaslNotEnabled
             | Self::BrokerTooOld
             | Self::Scram { .. }
             | Self::UnexpectedData { .. }
-            | Self::Code { .. }
+            | Self::KafkaError { .. }
             | Self::Encode(_) => true,
             Self::Token { .. } | Self::Wire(_) | Self::Random(_) => false,
         }
@@ -136,7 +136,7 @@ mod tests {
             offered: vec![],
         };
         assert!(none.to_string().contains("which has none"));
-        let code = LoginError::Code {
+        let code = LoginError::KafkaError {
             request: "SaslAuthenticate",
             code: 7,
             message: String::new(),

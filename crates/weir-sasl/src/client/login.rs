@@ -133,7 +133,7 @@ impl LoginDialogue {
                 mechanism: self.exchange.mechanism(),
                 offered: response.mechanisms,
             }),
-            ILLEGAL_SASL_STATE => Err(LoginError::NotExpected),
+            ILLEGAL_SASL_STATE => Err(LoginError::SaslNotEnabled),
             code => Err(failed("SaslHandshake", code, "")),
         }
     }
@@ -164,7 +164,7 @@ fn read_versions(frame: &[u8]) -> Result<i16, LoginError> {
 }
 
 fn failed(request: &'static str, code: i16, message: &str) -> LoginError {
-    LoginError::Code {
+    LoginError::KafkaError {
         request,
         code,
         message: peer_text(message),

@@ -41,7 +41,7 @@ pub fn reference(libraries: &Libraries) -> Option<&LibraryDriver> {
 }
 
 /// Returns the drivers without a valid sample, except optional ones that never started.
-pub fn absent(libraries: &Libraries) -> impl Iterator<Item = &LibraryDriver> {
+pub fn unmeasured_drivers(libraries: &Libraries) -> impl Iterator<Item = &LibraryDriver> {
     let drivers = libraries.drivers.iter();
     drivers.filter(|driver| !driver.is_not_run() && !is_measured(libraries, driver))
 }
@@ -52,7 +52,7 @@ pub fn is_complete(libraries: &Libraries) -> bool {
     let drivers = || libraries.drivers.iter();
     let measured = drivers().filter(|driver| is_measured(libraries, driver));
     let is_comparison = measured.count() > 1 || !drivers().any(LibraryDriver::is_not_run);
-    is_comparison && absent(libraries).next().is_none()
+    is_comparison && unmeasured_drivers(libraries).next().is_none()
 }
 
 /// Returns `true` if the driver has a valid sample.
@@ -121,7 +121,7 @@ pub struct LibraryComparison {
     /// Median of the ratios in single repetitions.
     pub pairs: Option<PairRatio>,
     /// Median of these ratios without repetitions in which either sample is noisy.
-    pub quiet: Option<PairRatio>,
+    pub pairs_without_noisy: Option<PairRatio>,
 }
 
 impl<'a> CellView<'a> {
@@ -153,7 +153,7 @@ impl<'a> CellView<'a> {
     }
 
     /// Returns the results of the reference driver.
-    pub fn first(&self) -> Option<&DriverView<'a>> {
+    pub fn reference(&self) -> Option<&DriverView<'a>> {
         self.driver(self.reference?)
     }
 
@@ -166,13 +166,13 @@ impl<'a> CellView<'a> {
     /// Returns the percentile bootstrap interval of the median ratio of pairs, which are values of
     /// both drivers from the same repetition. It is too narrow with few pairs.
     pub fn bootstrap(&self, quantity: &Quantity, other: &str) -> Option<(f64, f64)> {
-        let (first, other) = (self.first()?, self.driver(other)?);
+        let (first, other) = (self.reference()?, self.driver(other)?);
         pairs::bootstrap(&pairs_of(first, other, quantity, true))
     }
 
     /// Compares the reference driver with another; `None` unless both have a value.
     pub fn compare(&self, quantity: &Quantity, other: &str) -> Option<LibraryComparison> {
-        let (first, other) = (self.first()?, self.driver(other)?);
+        let (first, other) = (self.reference()?, self.driver(other)?);
         let statistics = (first.statistics(quantity)?, other.statistics(quantity)?);
         let ratio = RatioPercent::of(&statistics.0, &statistics.1);
         let pairs = |with_noisy| PairRatio::of(&pairs_of(first, other, quantity, with_noisy));
@@ -181,7 +181,7 @@ impl<'a> CellView<'a> {
             other: statistics.1,
             ratio,
             pairs: pairs(true),
-            quiet: pairs(false),
+            pairs_without_noisy: pairs(false),
         })
     }
 }

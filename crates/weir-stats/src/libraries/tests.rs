@@ -65,7 +65,7 @@ fn ratios_refer_to_first_measured_library() {
             .push(sample(&at, "other", repetition, 100.0 * drift));
     }
     let view = &cells(&all)[0];
-    assert_eq!(view.first().unwrap().driver.name, "java");
+    assert_eq!(view.reference().unwrap().driver.name, "java");
     let others: Vec<_> = view.others().map(|it| it.driver.name.as_str()).collect();
     assert_eq!(others, ["gone", "other"]);
     let compared = view.compare(view.headline(), "other").unwrap();
@@ -131,8 +131,11 @@ fn invalid_samples_are_excluded_and_noisy_optional() {
     let compared = view.compare(view.headline(), "b").unwrap();
     assert_eq!(compared.other.min, 100.0);
     assert_eq!(compared.pairs.unwrap().count, 9);
-    assert_eq!(compared.quiet.unwrap().count, 6);
-    assert_eq!(compared.quiet.unwrap().bounds, Some((100.0, 100.0)));
+    assert_eq!(compared.pairs_without_noisy.unwrap().count, 6);
+    assert_eq!(
+        compared.pairs_without_noisy.unwrap().bounds,
+        Some((100.0, 100.0))
+    );
 }
 
 /// 80 cells of one library with itself, as in an A/A test.

@@ -1,7 +1,8 @@
 //! A one-sentence verdict for each library.
 
 use super::{
-    Quantity, VerdictCounts, aa_test, absent, cells, count_verdicts, reference, relative_medians,
+    Quantity, VerdictCounts, aa_test, cells, count_verdicts, reference, relative_medians,
+    unmeasured_drivers,
 };
 use crate::run::{Libraries, LibraryDriver};
 
@@ -11,14 +12,14 @@ pub fn verdict(libraries: &Libraries) -> String {
         return "No library was measured.".to_owned();
     };
     let name = |driver: &'_ LibraryDriver| driver.name.clone();
-    let absent: Vec<String> = absent(libraries).map(name).collect();
+    let unmeasured: Vec<String> = unmeasured_drivers(libraries).map(name).collect();
     let not_run = libraries.drivers.iter().filter(|it| it.is_not_run());
     let not_run: Vec<String> = not_run.map(name).collect();
     let mut absence = String::new();
-    if !absent.is_empty() {
+    if !unmeasured.is_empty() {
         absence.push_str(&format!(
             " Requested, but took no part: {}.",
-            absent.join(", ")
+            unmeasured.join(", ")
         ));
     }
     if !not_run.is_empty() {
@@ -37,7 +38,7 @@ pub fn verdict(libraries: &Libraries) -> String {
         .collect();
     let failed = libraries.drivers.iter().filter(|it| it.failed.is_some());
     let failed: Vec<String> = failed.map(name).collect();
-    let is_missing = |name: &String| absent.contains(name) || not_run.contains(name);
+    let is_missing = |name: &String| unmeasured.contains(name) || not_run.contains(name);
     let failed: Vec<String> = failed.into_iter().filter(|it| !is_missing(it)).collect();
     let mut text = match verdicts.is_empty() {
         true => format!("Nothing was measured except {}.", first.name),

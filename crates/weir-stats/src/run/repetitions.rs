@@ -59,7 +59,7 @@ impl<'a> Repetitions<'a> {
 
     /// Returns the valid repetition that represents all in charts: the one whose mean response time
     /// is nearest to the mean of all.
-    pub fn sample(&self) -> Option<&'a Cell> {
+    pub fn representative(&self) -> Option<&'a Cell> {
         let mean = self.mean(|cell| cell.response()?.mean_us).unwrap_or(0.0);
         let distance = |cell: &Cell| (response_mean_us(cell) - mean).abs();
         self.valid().min_by(|a, b| {
@@ -110,7 +110,11 @@ mod tests {
         assert_eq!(clients, [10, 20]);
         assert!(!groups[0].is_sustained() && groups[1].is_sustained());
         assert_eq!(groups[0].worst_not_sustained(), Some(&cells[2]));
-        assert_eq!(groups[0].sample(), Some(&cells[3]), "geometric mean: 300");
+        assert_eq!(
+            groups[0].representative(),
+            Some(&cells[3]),
+            "geometric mean: 300"
+        );
         let mean = groups[0].mean(|cell| cell.response()?.mean_us).unwrap();
         assert!((mean - 300.0).abs() < 1e-9, "{mean}");
     }
@@ -126,7 +130,7 @@ mod tests {
         let both = [invalid, cell(10, 100.0, None)];
         let group = &Repetitions::group(&both)[0];
         assert!(group.is_sustained());
-        assert_eq!(group.sample(), Some(&both[1]));
+        assert_eq!(group.representative(), Some(&both[1]));
         assert_eq!(group.mean(|cell| cell.response()?.mean_us), Some(100.0));
     }
 }

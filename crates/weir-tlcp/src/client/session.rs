@@ -18,7 +18,7 @@ pub struct ClientSessionConfig<'a> {
     /// Subscriptions to add when the session is created.
     pub adds: Vec<AddParams<'a>>,
     /// Sends the subscriptions in `create_session`, which saves a round trip.
-    pub combo: bool,
+    pub subscribes_in_create: bool,
 }
 
 /// State of a session.
@@ -233,7 +233,7 @@ impl ClientSession {
         self.state = ClientState::Connected;
         // Subscriptions are preserved by a rebind, so they are sent only once.
         let first = self.session_id.is_none();
-        self.next = match first && !config.combo && !config.adds.is_empty() {
+        self.next = match first && !config.subscribes_in_create && !config.adds.is_empty() {
             true => ConnectStep::Subscribe,
             false => ConnectStep::Done,
         };
@@ -245,7 +245,11 @@ impl ClientSession {
     fn write_open(&self, config: &ClientSessionConfig<'_>, out: &mut Vec<u8>) {
         match self.session_id.as_deref() {
             None => {
-                let adds = if config.combo { &config.adds[..] } else { &[] };
+                let adds = if config.subscribes_in_create {
+                    &config.adds[..]
+                } else {
+                    &[]
+                };
                 write_create_session(out, &config.create, adds);
             }
             Some(session) => {

@@ -167,9 +167,9 @@ impl<'a> ControlOp<'a> {
                 close_socket: params.flag("LS_close_socket", false)?,
             }),
             "destroy" => Self::read_destroy(params),
-            "register" | "reset_badge" | "activate" | "pn_reconf" | "deactivate" => {
-                Err(RequestFault::plain(ControlCode::MPN_UNAVAILABLE))
-            }
+            "register" | "reset_badge" | "activate" | "pn_reconf" | "deactivate" => Err(
+                RequestFault::with_standard_text(ControlCode::MPN_UNAVAILABLE),
+            ),
             other => Err(RequestFault::bad_value("LS_op", other)),
         }
     }

@@ -32,7 +32,9 @@ impl<'a> LineParams<'a> {
         for pair in line.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some((name, value)) => params.pairs.push((percent_decode(name), value)),
-                None => params.fault = Some(RequestFault::plain(ControlCode::MALFORMED)),
+                None => {
+                    params.fault = Some(RequestFault::with_standard_text(ControlCode::MALFORMED))
+                }
             }
         }
         params

@@ -98,7 +98,7 @@ fn parse_named<'a>(name: &str, body: &'a str, defaults: &Defaults<'a>, sink: Sin
         "msg" if !body.is_empty() => lines(body).for_each(|line| sink(message(line, defaults))),
         other => sink(Err(request_error(
             other,
-            RequestFault::plain(ControlCode::MALFORMED),
+            RequestFault::with_standard_text(ControlCode::MALFORMED),
         ))),
     }
 }
@@ -227,7 +227,9 @@ fn session<'a>(
         .session("LS_session")
         .or_else(|| defaults.session.clone());
     if session.is_none() && defaults.session_needed {
-        return Err(RequestFault::plain(ControlCode::SESSION_NOT_FOUND));
+        return Err(RequestFault::with_standard_text(
+            ControlCode::SESSION_NOT_FOUND,
+        ));
     }
     Ok(session)
 }

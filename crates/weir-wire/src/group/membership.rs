@@ -8,7 +8,7 @@ use kafka_protocol::messages::{
 };
 
 use super::subscription::{RANGE, write_subscription};
-use super::{Call, MemberIdentity, text};
+use super::{MemberIdentity, VersionedRequest, text};
 use crate::WireError;
 use crate::reader::WireReader;
 
@@ -25,9 +25,9 @@ pub struct JoinResponse {
     /// Generation that starts with the rebalance.
     pub generation: i32,
     /// Member id of the caller, or the id to join with.
-    pub member: String,
+    pub member_id: String,
     /// Member id of the leader, which assigns the partitions.
-    pub leader: String,
+    pub leader_id: String,
     /// Member ids and encoded subscriptions; empty unless the caller is the leader.
     pub members: Vec<(String, Vec<u8>)>,
 }
@@ -40,7 +40,7 @@ pub fn join(
     session_timeout_ms: i32,
     rebalance_timeout_ms: i32,
     topic: &str,
-) -> Call<JoinGroupRequest> {
+) -> VersionedRequest<JoinGroupRequest> {
     let protocol = JoinGroupRequestProtocol::default()
         .with_name(text(RANGE))
         .with_metadata(Bytes::from(write_subscription(topic)));
@@ -61,8 +61,8 @@ pub fn read_join(body: &[u8]) -> Result<JoinResponse, WireError> {
     let error = reader.i16("error")?;
     let generation = reader.i32("generation")?;
     reader.nullable_string("protocol")?;
-    let leader = reader.string("leader")?.to_owned();
-    let member = reader.string("member id")?.to_owned();
+    let leader_id = reader.string("leader")?.to_owned();
+    let member_id = reader.string("member id")?.to_owned();
     let mut members = Vec::new();
     for _ in 0..reader.count(8, "members")? {
         let id = reader.string("member id")?.to_owned();
@@ -73,8 +73,8 @@ pub fn read_join(body: &[u8]) -> Result<JoinResponse, WireError> {
     Ok(JoinResponse {
         error,
         generation,
-        member,
-        leader,
+        member_id,
+        leader_id,
         members,
     })
 }
@@ -83,7 +83,7 @@ pub fn read_join(body: &[u8]) -> Result<JoinResponse, WireError> {
 pub fn sync(
     identity: MemberIdentity<'_>,
     assignments: Vec<(String, Vec<u8>)>,
-) -> Call<SyncGroupRequest> {
+) -> VersionedRequest<SyncGroupRequest> {
     let encode = |(member, assignment): (String, Vec<u8>)| {
         SyncGroupRequestAssignment::default()
             .with_member_id(text(&member))
@@ -107,7 +107,7 @@ pub fn read_sync(body: &[u8]) -> Result<(i16, Vec<u8>), WireError> {
 }
 
 /// Returns a heartbeat request.
-pub fn heartbeat(identity: MemberIdentity<'_>) -> Call<HeartbeatRequest> {
+pub fn heartbeat(identity: MemberIdentity<'_>) -> VersionedRequest<HeartbeatRequest> {
     let body = HeartbeatRequest::default()
         .with_group_id(identity.group_id())
         .with_generation_id(identity.generation)
@@ -116,7 +116,7 @@ pub fn heartbeat(identity: MemberIdentity<'_>) -> Call<HeartbeatRequest> {
 }
 
 /// Returns a request to leave the group.
-pub fn leave(identity: MemberIdentity<'_>) -> Call<LeaveGroupRequest> {
+pub fn leave(identity: MemberIdentity<'_>) -> VersionedRequest<LeaveGroupRequest> {
     let body = LeaveGroupRequest::default()
         .with_group_id(identity.group_id())
         .with_member_id(text(identity.member));
@@ -176,8 +176,8 @@ mod tests {
                 .with_leader(text("a"))
                 .with_member_id(text("b"))
                 .with_members(members.iter().map(member).collect());
-            let (leader, own) = ("a".to_owned(), "b".to_owned());
-            let expected = JoinResponse { error, generation, member: own, leader, members };
+            let (leader_id, member_id) = ("a".to_owned(), "b".to_owned());
+            let expected = JoinResponse { error, generation, member_id, leader_id, members };
             prop_assert_eq!(read_join(&encoded(&join, JOIN_VERSION))?, expected);
             let sync = SyncGroupResponse::default()
                 .with_error_code(error)

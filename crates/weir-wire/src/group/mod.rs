@@ -30,7 +30,7 @@ pub const MEMBER_ID_REQUIRED: i16 = 79;
 const FIND_COORDINATOR_VERSION: i16 = 2;
 
 /// Version and body of a request.
-pub type Call<R> = (i16, R);
+pub type VersionedRequest<R> = (i16, R);
 
 /// Group member that sends a request.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +59,7 @@ pub struct GroupCoordinator {
 }
 
 /// Returns a request for the address of a group's coordinator.
-pub fn find_coordinator(group: &str) -> Call<FindCoordinatorRequest> {
+pub fn find_coordinator(group: &str) -> VersionedRequest<FindCoordinatorRequest> {
     let body = FindCoordinatorRequest::default().with_key(text(group));
     (FIND_COORDINATOR_VERSION, body)
 }

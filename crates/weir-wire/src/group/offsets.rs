@@ -6,7 +6,7 @@ use kafka_protocol::messages::offset_commit_request::{
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestTopic;
 use kafka_protocol::messages::{OffsetCommitRequest, OffsetFetchRequest, TopicName};
 
-use super::{Call, MemberIdentity, text};
+use super::{MemberIdentity, VersionedRequest, text};
 use crate::WireError;
 use crate::reader::WireReader;
 
@@ -18,7 +18,7 @@ pub fn commit(
     identity: MemberIdentity<'_>,
     topic: &str,
     positions: &[(i32, i64)],
-) -> Call<OffsetCommitRequest> {
+) -> VersionedRequest<OffsetCommitRequest> {
     let partition = |(partition, offset): &(i32, i64)| {
         OffsetCommitRequestPartition::default()
             .with_partition_index(*partition)
@@ -57,7 +57,7 @@ pub fn fetch(
     identity: MemberIdentity<'_>,
     topic: &str,
     partitions: &[i32],
-) -> Call<OffsetFetchRequest> {
+) -> VersionedRequest<OffsetFetchRequest> {
     let topic = OffsetFetchRequestTopic::default()
         .with_name(TopicName(text(topic)))
         .with_partition_indexes(partitions.to_vec());
@@ -90,7 +90,7 @@ pub fn read_fetch(body: &[u8]) -> Result<CommittedOffsets, WireError> {
 pub fn commit_all<'a>(
     identity: MemberIdentity<'_>,
     rows: impl Iterator<Item = (&'a str, i32, i64)>,
-) -> Call<OffsetCommitRequest> {
+) -> VersionedRequest<OffsetCommitRequest> {
     let mut body = OffsetCommitRequest::default()
         .with_group_id(identity.group_id())
         .with_generation_id_or_member_epoch(identity.generation)
@@ -118,7 +118,7 @@ pub fn commit_all<'a>(
 pub fn fetch_all<'a>(
     identity: MemberIdentity<'_>,
     rows: impl Iterator<Item = (&'a str, i32)>,
-) -> Call<OffsetFetchRequest> {
+) -> VersionedRequest<OffsetFetchRequest> {
     let mut topics: Vec<OffsetFetchRequestTopic> = Vec::new();
     for (topic, partition) in rows {
         match topics.last_mut().filter(|last| *last.name.0 == *topic) {

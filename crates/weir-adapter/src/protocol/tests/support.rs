@@ -57,7 +57,7 @@ impl Pair {
     }
 
     pub(super) fn connect(&mut self) {
-        self.protocol.connected(self.now_ms);
+        self.protocol.on_connected(self.now_ms);
         self.feed("1|RAC|S|enableClosePacket|S|true");
         assert_eq!(self.take().len(), 1, "MPI");
         self.feed(&format!("w0|MPI|S|ARI.version|S|{}", self.version.as_str()));
@@ -67,14 +67,14 @@ impl Pair {
     /// Receives a line from the adapter.
     pub(super) fn feed(&mut self, line: &str) {
         self.protocol
-            .received(format!("{line}\r\n").as_bytes(), self.now_ms);
+            .on_received(format!("{line}\r\n").as_bytes(), self.now_ms);
         self.collect();
     }
 
     /// Advances the clock.
     pub(super) fn advance(&mut self, ms: u64) {
         self.now_ms += ms;
-        self.protocol.tick(self.now_ms);
+        self.protocol.on_tick(self.now_ms);
         self.collect();
     }
 
@@ -98,7 +98,7 @@ impl Pair {
 
     /// Ends the connection.
     pub(super) fn disconnect(&mut self) {
-        self.protocol.lost(self.now_ms);
+        self.protocol.on_lost(self.now_ms);
         self.collect();
     }
 

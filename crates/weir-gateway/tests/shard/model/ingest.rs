@@ -32,7 +32,7 @@ impl TestEnv {
                 }),
                 history: Some(HistoryInterest {
                     generation: 0,
-                    most: HISTORY,
+                    updates_max: HISTORY,
                 }),
                 positions: false,
             };

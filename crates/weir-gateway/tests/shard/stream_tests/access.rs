@@ -174,7 +174,7 @@ const POST_CREATE: &str =
 const REFUSED: &str = "CONERR,1,User or password refused";
 
 #[test]
-fn tokens_are_judged_with_constant_text() {
+fn tokens_are_checked_with_constant_text() {
     let mut env = AccessEnv::new(AUTH);
     let valid = env.token("{}");
     assert!(env.open(1, &valid).starts_with("CONOK,"));
@@ -681,7 +681,7 @@ fn requests_wait_for_unknown_keys() {
 }
 
 #[test]
-fn waiting_requests_are_judged_in_slices() {
+fn waiting_requests_are_checked_in_slices() {
     const COUNT: u32 = 60;
     let mut env = AccessEnv::new(AUTH);
     let next = signer("k2");

@@ -115,7 +115,7 @@ impl AdapterEnv {
     }
 
     fn connect(&mut self) {
-        lock(&self.port.protocol).connected(self.port.now_ms());
+        lock(&self.port.protocol).on_connected(self.port.now_ms());
         self.feed("1|RAC|S|enableClosePacket|S|true");
         let line = self.requests.pop().expect("a line");
         assert!(line.starts_with("w0|MPI|"), "{line}");
@@ -126,7 +126,7 @@ impl AdapterEnv {
     /// Sends a line of the adapter.
     fn feed(&mut self, line: &str) {
         let bytes = format!("{line}\r\n");
-        lock(&self.port.protocol).received(bytes.as_bytes(), self.port.now_ms());
+        lock(&self.port.protocol).on_received(bytes.as_bytes(), self.port.now_ms());
         self.pump();
     }
 
@@ -152,7 +152,7 @@ impl AdapterEnv {
                     }
                     ProtocolAction::Ready => continue,
                     ProtocolAction::Close => {
-                        lock(&self.port.protocol).lost(self.port.now_ms());
+                        lock(&self.port.protocol).on_lost(self.port.now_ms());
                         continue;
                     }
                 };
@@ -166,7 +166,7 @@ impl AdapterEnv {
         self.port
             .now_ms
             .store(self.env.wire.now_ms, Ordering::Relaxed);
-        lock(&self.port.protocol).tick(self.port.now_ms());
+        lock(&self.port.protocol).on_tick(self.port.now_ms());
         self.pump();
     }
 

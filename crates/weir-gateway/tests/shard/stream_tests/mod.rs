@@ -337,7 +337,7 @@ impl TestEnv {
     }
 
     /// Advances the time; each timer fires at its time.
-    /// Judges the requests that wait for keys, in as many iterations as needed.
+    /// Checks the requests that wait for keys, in as many iterations as needed.
     fn retry_waiting(&mut self) {
         while self.shard.retry_waiting(&mut self.wire) {}
     }

@@ -144,11 +144,11 @@ impl LeanClient {
             OffsetAt::End => list_offsets::LATEST,
         };
         let committed_only = self.shared.options.committed_only;
-        let request = list_offsets::request_rows(rows, timestamp, committed_only);
-        let request = (list_offsets::ROWS_VERSION, request);
+        let request = list_offsets::request_with_epochs(rows, timestamp, committed_only);
+        let request = (list_offsets::EPOCH_VERSION, request);
         let read = |body: bytes::Bytes| {
             let mut found = Vec::new();
-            list_offsets::read_rows(&body, |topic, row| {
+            list_offsets::read_with_epochs(&body, |topic, row| {
                 let offset = match row.error {
                     0 => Ok(row.offset),
                     code => Err(RequestError::new(format!("Kafka error {code}"))),
@@ -168,7 +168,7 @@ impl PartitionClient for LeanClient {
         let topics = one.as_ref().map(<[&str; 1]>::as_slice);
         let response = lock(&self.requests).metadata(&known, topics);
         let metadata = response.inspect_err(|error| {
-            if error.is_refusal() || error.is_login() {
+            if error.is_permanent() || error.is_login_failure() {
                 self.shared.ingest.note_refusal(error.clone());
             }
         })?;

@@ -101,7 +101,7 @@ impl Requester {
                     self.preferred = Some(address.clone());
                     return Ok(result);
                 }
-                Err(_) if last.is_refusal() || last.is_login() => {}
+                Err(_) if last.is_permanent() || last.is_login_failure() => {}
                 Err(error) => last = error,
             }
         }

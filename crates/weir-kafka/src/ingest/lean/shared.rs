@@ -230,7 +230,7 @@ impl LeanShared {
         if self.with(|state| state.stopping) {
             return;
         }
-        match error.is_refusal() || error.is_login() {
+        match error.is_permanent() || error.is_login_failure() {
             true => self.ingest.note_refusal(error),
             false => self.ingest.note_error(error.to_string()),
         }

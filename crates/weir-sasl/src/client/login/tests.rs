@@ -139,7 +139,7 @@ fn each_rejection_has_its_own_error() {
     let mut dialogue = LoginDialogue::new(plain(), None);
     read(&mut dialogue, &versions(1)).expect("accepted");
     let error = read(&mut dialogue, &mechanisms(34));
-    assert_eq!(error, Err(LoginError::NotExpected));
+    assert_eq!(error, Err(LoginError::SaslNotEnabled));
 
     let failed = token(1, 58, "invalid credentials", b"", 0);
     let error = read(&mut at_token(plain()), &failed).expect_err("rejected");

@@ -8,51 +8,51 @@ use crate::fetch::BatchRecord;
 use crate::record::{HeaderList, Record};
 
 /// A record without a copy of its bytes. Another thread may use and drop it.
-pub struct LentRecord<'a>(Lent<'a>);
+pub struct BorrowedRecord<'a>(Source<'a>);
 
-enum Lent<'a> {
+enum Source<'a> {
     Librdkafka(BorrowedMessage<'a>),
     Lean(BatchRecord),
 }
 
-impl<'a> LentRecord<'a> {
+impl<'a> BorrowedRecord<'a> {
     pub(super) fn librdkafka(message: BorrowedMessage<'a>) -> Self {
-        Self(Lent::Librdkafka(message))
+        Self(Source::Librdkafka(message))
     }
 
     pub(super) fn lean(record: BatchRecord) -> Self {
-        Self(Lent::Lean(record))
+        Self(Source::Lean(record))
     }
 
     /// Returns the topic of the record.
     pub fn topic(&self) -> &str {
         match &self.0 {
-            Lent::Librdkafka(message) => message.topic(),
-            Lent::Lean(record) => record.topic(),
+            Source::Librdkafka(message) => message.topic(),
+            Source::Lean(record) => record.topic(),
         }
     }
 
     /// Returns the partition within that topic.
     pub fn partition(&self) -> i32 {
         match &self.0 {
-            Lent::Librdkafka(message) => message.partition(),
-            Lent::Lean(record) => record.partition(),
+            Source::Librdkafka(message) => message.partition(),
+            Source::Lean(record) => record.partition(),
         }
     }
 
     /// Returns the offset in that partition.
     pub fn offset(&self) -> i64 {
         match &self.0 {
-            Lent::Librdkafka(message) => message.offset(),
-            Lent::Lean(record) => record.offset(),
+            Source::Librdkafka(message) => message.offset(),
+            Source::Lean(record) => record.offset(),
         }
     }
 
     /// Returns the key; `None` is a null key.
     pub fn key(&self) -> Option<&[u8]> {
         match &self.0 {
-            Lent::Librdkafka(message) => message.key(),
-            Lent::Lean(record) => record.key(),
+            Source::Librdkafka(message) => message.key(),
+            Source::Lean(record) => record.key(),
         }
     }
 
@@ -60,19 +60,19 @@ impl<'a> LentRecord<'a> {
     /// counted.
     pub fn record(&self, headers_skipped: &mut u64) -> Record<'_> {
         match &self.0 {
-            Lent::Librdkafka(message) => Record {
+            Source::Librdkafka(message) => Record {
                 headers: borrow_headers(message, headers_skipped),
                 ..borrow(message)
             },
-            Lent::Lean(record) => record.record(headers_skipped),
+            Source::Lean(record) => record.record(headers_skipped),
         }
     }
 
     /// Returns the record without its headers, which are not parsed.
     pub fn without_headers(&self) -> Record<'_> {
         match &self.0 {
-            Lent::Librdkafka(message) => borrow(message),
-            Lent::Lean(record) => record.without_headers(),
+            Source::Librdkafka(message) => borrow(message),
+            Source::Lean(record) => record.without_headers(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use weir_wire::message::{MessageRow, StructDefinition, Value};
 
-use super::table::{Mirror, message};
+use super::table::{ErrorElement, message};
 
 /// An element of an array of a request.
 #[derive(Clone, Copy)]
@@ -58,32 +58,32 @@ pub(super) fn element_definition(
 }
 
 /// Returns the element of a response for an element of a request.
-pub(super) fn mirrored(
-    mirror: &Mirror,
+pub(super) fn error_element(
+    form: &ErrorElement,
     element: Element<'_, '_>,
     response: &'static StructDefinition,
     version: i16,
     error: i16,
 ) -> MessageRow<'static> {
     let mut made = MessageRow::new(response, version);
-    for (from, into) in mirror.copy {
+    for (from, into) in form.copy {
         made.set(response, into, element.value(from));
     }
-    for (field, number) in mirror.set {
+    for (field, number) in form.set {
         made.set(response, field, Value::Int(*number));
     }
-    made.set(response, mirror.error, Value::Int(error.into()));
-    if mirror.has_message {
+    made.set(response, form.error, Value::Int(error.into()));
+    if form.has_message {
         made.set(response, "ErrorMessage", text(message(error)));
     }
-    let Some(nested) = mirror.nested else {
+    let Some(nested) = form.nested else {
         return made;
     };
     if let (Element::Row(row, definition), Some(inner)) =
         (element, element_definition(response, nested.into))
     {
         let rows = elements(row, definition, nested.from).into_iter();
-        let rows = rows.map(|one| mirrored(&nested.mirror, one, inner, version, error));
+        let rows = rows.map(|one| error_element(&nested.error_element, one, inner, version, error));
         made.set(response, nested.into, Value::Rows(Some(rows.collect())));
     }
     made
