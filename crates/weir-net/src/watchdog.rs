@@ -185,7 +185,7 @@ impl<'de> Deserialize<'de> for WatchdogConfig {
     }
 }
 
-/// What the watchdog has found.
+/// Stalls that the watchdog has found.
 #[derive(Debug, Default)]
 pub struct WatchdogStatus {
     stalls: AtomicU64,

@@ -8,51 +8,51 @@ use crate::fetch::BatchRecord;
 use crate::record::{HeaderList, Record};
 
 /// A record without a copy of its bytes. Another thread may use and drop it.
-pub struct BorrowedRecord<'a>(Source<'a>);
+pub struct BorrowedRecord<'a>(ClientRecord<'a>);
 
-enum Source<'a> {
+enum ClientRecord<'a> {
     Librdkafka(BorrowedMessage<'a>),
     Lean(BatchRecord),
 }
 
 impl<'a> BorrowedRecord<'a> {
     pub(super) fn librdkafka(message: BorrowedMessage<'a>) -> Self {
-        Self(Source::Librdkafka(message))
+        Self(ClientRecord::Librdkafka(message))
     }
 
     pub(super) fn lean(record: BatchRecord) -> Self {
-        Self(Source::Lean(record))
+        Self(ClientRecord::Lean(record))
     }
 
     /// Returns the topic of the record.
     pub fn topic(&self) -> &str {
         match &self.0 {
-            Source::Librdkafka(message) => message.topic(),
-            Source::Lean(record) => record.topic(),
+            ClientRecord::Librdkafka(message) => message.topic(),
+            ClientRecord::Lean(record) => record.topic(),
         }
     }
 
     /// Returns the partition within that topic.
     pub fn partition(&self) -> i32 {
         match &self.0 {
-            Source::Librdkafka(message) => message.partition(),
-            Source::Lean(record) => record.partition(),
+            ClientRecord::Librdkafka(message) => message.partition(),
+            ClientRecord::Lean(record) => record.partition(),
         }
     }
 
     /// Returns the offset in that partition.
     pub fn offset(&self) -> i64 {
         match &self.0 {
-            Source::Librdkafka(message) => message.offset(),
-            Source::Lean(record) => record.offset(),
+            ClientRecord::Librdkafka(message) => message.offset(),
+            ClientRecord::Lean(record) => record.offset(),
         }
     }
 
     /// Returns the key; `None` is a null key.
     pub fn key(&self) -> Option<&[u8]> {
         match &self.0 {
-            Source::Librdkafka(message) => message.key(),
-            Source::Lean(record) => record.key(),
+            ClientRecord::Librdkafka(message) => message.key(),
+            ClientRecord::Lean(record) => record.key(),
         }
     }
 
@@ -60,19 +60,19 @@ impl<'a> BorrowedRecord<'a> {
     /// counted.
     pub fn record(&self, headers_skipped: &mut u64) -> Record<'_> {
         match &self.0 {
-            Source::Librdkafka(message) => Record {
+            ClientRecord::Librdkafka(message) => Record {
                 headers: borrow_headers(message, headers_skipped),
                 ..borrow(message)
             },
-            Source::Lean(record) => record.record(headers_skipped),
+            ClientRecord::Lean(record) => record.record(headers_skipped),
         }
     }
 
     /// Returns the record without its headers, which are not parsed.
     pub fn without_headers(&self) -> Record<'_> {
         match &self.0 {
-            Source::Librdkafka(message) => borrow(message),
-            Source::Lean(record) => record.without_headers(),
+            ClientRecord::Librdkafka(message) => borrow(message),
+            ClientRecord::Lean(record) => record.without_headers(),
         }
     }
 }

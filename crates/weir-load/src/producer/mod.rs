@@ -1,7 +1,7 @@
 //! Load producer: an open-loop schedule, one librdkafka client, one thread.
 //!
-//! Logical producers share the client: record `i` of the schedule belongs to producer `p = i mod P`,
-//! which writes to topic `p mod T`.
+//! Logical producers share the client: of `P` producers, record `i` of the schedule belongs to
+//! producer `p = i mod P`, and of `T` topics, producer `p` writes to topic `p mod T`.
 
 mod meter;
 mod options;
