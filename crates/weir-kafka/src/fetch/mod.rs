@@ -8,6 +8,7 @@ mod partitions;
 mod plan;
 mod session;
 
+#[cfg(feature = "lean")]
 pub(crate) use aborted::AbortedFilter;
 pub(crate) use buffers::{Buffer, BufferPool};
 pub(crate) use decode::{
