@@ -167,7 +167,7 @@ impl CellLoad {
             Architecture::Gateway | Architecture::Floor => {
                 plan.clients.deliveries_per_record(point.clients)
             }
-            plain => plan.units(plain, point.clients),
+            plain => plan.receivers_per_record(plain, point.clients),
         };
         let size = plan.workload.size();
         Self {

@@ -57,7 +57,7 @@ fn fan_out(plan: &Plan, spec: CellSpec<'_>) -> f64 {
         Architecture::Gateway | Architecture::Floor => {
             plan.clients.deliveries_per_record(spec.clients)
         }
-        plain => plan.units(plain, spec.clients),
+        plain => plan.receivers_per_record(plain, spec.clients),
     }
 }
 

@@ -113,8 +113,11 @@ fn shapes_of_the_load_must_fit_the_plan() {
     let text = plan.unwrap().text;
     let groups = built_in("topics-and-groups");
     // 32 consumers: of each topic, two groups of four.
-    assert_eq!(groups.units(Architecture::Groups, 32), 2.0);
-    assert_eq!(groups.units(Architecture::Standalone, 32), 8.0);
+    assert_eq!(groups.receivers_per_record(Architecture::Groups, 32), 2.0);
+    assert_eq!(
+        groups.receivers_per_record(Architecture::Standalone, 32),
+        8.0
+    );
     for (from, to, key) in [
         ("[\"groups\"]", "[\"groups\", \"gateway\"]", "architectures"),
         ("scenario = \"1\"", "scenario = \"2\"", "clients.scenario"),

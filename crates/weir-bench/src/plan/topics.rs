@@ -57,7 +57,7 @@ impl Default for ConsumersPlan {
 
 impl Plan {
     /// Returns the average number of standalone consumers or groups that receive a record.
-    pub(crate) fn units(&self, architecture: Architecture, clients: u64) -> f64 {
+    pub(crate) fn receivers_per_record(&self, architecture: Architecture, clients: u64) -> f64 {
         let members = match architecture {
             Architecture::Groups => self.consumers.group_members,
             _ => 1,

@@ -137,11 +137,11 @@ impl LeanConsumers {
         let now = Instant::now();
         let per_client = options.members().max(1);
         let clients = 0..options.clients.div_ceil(per_client);
-        let new_client = |unit| ConsumerState {
+        let new_client = |receiver| ConsumerState {
             expected: match options.topics {
                 0 | 1 => Expected::All,
                 of => Expected::Topic {
-                    number: options.topic_of(unit),
+                    number: options.topic_of(receiver),
                     of,
                 },
             },

@@ -46,8 +46,8 @@ pub fn run(options: &ConsumerOptions, link: &CoordinatorChannel) -> Result<Deliv
         let reason = format!("--consumers {} must be a multiple of it", options.clients);
         return Err(LoadError::option("--group-members", &members, reason));
     }
-    let units = options.clients / members * options.share.of;
-    if !(1..=units).contains(&topics.len()) {
+    let receivers = options.clients / members * options.share.of;
+    if !(1..=receivers).contains(&topics.len()) {
         let reason = "give at least 1, and at most as many as consumers or groups: each reads one";
         return Err(LoadError::option("--topics", &topics.len(), reason));
     }

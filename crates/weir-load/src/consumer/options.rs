@@ -102,9 +102,9 @@ impl ConsumerOptions {
     }
 
     /// Returns the topic's number for a consumer or group of this process.
-    pub(super) fn topic_of(&self, unit: usize) -> u32 {
-        let unit = self.share.index + unit * self.share.of;
+    pub(super) fn topic_of(&self, receiver: usize) -> u32 {
+        let receiver = self.share.index + receiver * self.share.of;
         // A remainder of a u32 fits a u32.
-        (unit % self.topics.max(1) as usize) as u32
+        (receiver % self.topics.max(1) as usize) as u32
     }
 }

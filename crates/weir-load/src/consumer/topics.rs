@@ -11,8 +11,8 @@ use super::options::ConsumerOptions;
 /// Sink of the consumers of one topic, which knows their numbers among all consumers.
 pub(super) struct TopicConsumers {
     all: Rc<RefCell<LeanConsumers>>,
-    /// Numbers of the standalone consumers or groups that read the topic.
-    units: Vec<usize>,
+    /// Numbers of the receivers of the topic: standalone consumers or groups.
+    receivers: Vec<usize>,
     members: usize,
 }
 
@@ -25,16 +25,16 @@ impl TopicConsumers {
     ) -> Vec<(LeanConfig, Self)> {
         let members = options.members().max(1);
         let of_topic = |(number, topic): (u32, &String)| {
-            let units = 0..options.clients / members;
-            let units = units.filter(|&unit| options.topic_of(unit) == number);
-            let units: Vec<usize> = units.collect();
-            let config = options.config((number, topic), units.len() * members);
+            let receivers = 0..options.clients / members;
+            let receivers = receivers.filter(|&receiver| options.topic_of(receiver) == number);
+            let receivers: Vec<usize> = receivers.collect();
+            let config = options.config((number, topic), receivers.len() * members);
             let all = Rc::clone(all);
             (
                 config,
                 Self {
                     all,
-                    units,
+                    receivers,
                     members,
                 },
             )
@@ -44,7 +44,7 @@ impl TopicConsumers {
     }
 
     fn number(&self, consumer: usize) -> usize {
-        self.units[consumer / self.members] * self.members + consumer % self.members
+        self.receivers[consumer / self.members] * self.members + consumer % self.members
     }
 }
 
