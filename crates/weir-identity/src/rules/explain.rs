@@ -115,7 +115,7 @@ fn rule_mismatch(
         return Ok(Some(format!("does not name mode {}", access.mode.as_str())));
     }
     if !rule.usable_modes().contains(access.mode) {
-        let text = "cannot apply in mode COMMAND, in which \"where\" may use only KEY";
+        let text = "cannot apply in mode COMMAND, in which \"where\" may use KEY only";
         return Ok(Some(text.to_owned()));
     }
     let Some(fields) = &rule.fields else {
