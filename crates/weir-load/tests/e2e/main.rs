@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_kafka::{Admin, KafkaSettings};
 use weir_lab::{Lab, LabOptions};
@@ -119,7 +119,13 @@ impl<T: Send + 'static> TestWorker<T> {
     /// Returns all events up to the end, and the result.
     fn finish(self) -> (Vec<WorkerEvent>, T) {
         let mut events = Vec::new();
+        let deadline = Instant::now() + 2 * TEST_TIMEOUT;
         loop {
+            assert!(
+                Instant::now() < deadline,
+                "worker continues: {:?}",
+                events.last()
+            );
             match self.events.recv_timeout(TEST_TIMEOUT) {
                 Ok(event) => events.push(event),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use weir_kafka::Admin;
+use weir_load::clock::Clock;
 use weir_load::consumer::{self, ConsumerOptions, LeanGroups};
 use weir_load::delivery::DeliverySummary;
 use weir_load::pacer::Rate;
 use weir_load::producer::{self, ProducerOptions};
 use weir_load::topic::{self, NewTopicArgs};
-use weir_load::worker::protocol::{ProduceSummary, WorkerCommand};
+use weir_load::worker::protocol::{ProduceSummary, Schedule, WorkerCommand};
 
-use crate::{TEST_TIMEOUT, TestWorker, cluster, immediate_schedule, options, produce};
+use crate::{MS, TEST_TIMEOUT, TestWorker, cluster, immediate_schedule, options, produce};
 
 /// Runs consumers and producers with the same schedule, once both are ready. Returns both results.
 fn run(
@@ -22,7 +23,13 @@ fn run(
     assert_eq!(consumers.ready().0, clients);
     let producers = TestWorker::start(move |link| producer::run(&produce_options, link));
     producers.ready();
-    let schedule = immediate_schedule();
+    // Consumers handle commands every 20 ms, and records that arrive before do not count.
+    let start_unix_ns = Clock::start().now_unix_ns() + 1_000 * MS;
+    let schedule = Schedule {
+        start_unix_ns,
+        measure_from_unix_ns: start_unix_ns,
+        ..immediate_schedule()
+    };
     consumers.command(WorkerCommand::Start(schedule));
     producers.command(WorkerCommand::Start(schedule));
     let produced = producers.finish().1.expect("summary");
