@@ -308,8 +308,8 @@ impl GatewayConfig {
     /// Reads the given files and checks the configuration.
     ///
     /// # Errors
-    /// Returns all errors of `adapters.xml` and the first error of each other file, with file, line
-    /// (if known), key, value and remedy.
+    /// Returns all errors of both files, and the first one of each file that they name, with file,
+    /// line (if known), key, value and remedy.
     pub fn load(
         adapters: Option<&Path>,
         toml: Option<&Path>,
