@@ -1,5 +1,6 @@
 //! Apache Kafka's own tools, which use its Java client, through the proxy.
 
+use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
@@ -107,7 +108,8 @@ fn transactions_copy_and_share_groups_read() {
     assert_eq!(consume(&to, &copy, 500), values);
 
     if !offers(&api_versions(broker_address(), 3), ShareFetchRequest::KEY) {
-        println!("skipped: share groups need a broker of Kafka 4.0 or later");
+        let text = "\nskipped: share groups need a broker of Kafka 4.0 or later";
+        let _ = writeln!(std::io::stderr(), "{text}");
         return;
     }
     let group = unique("sharing");
