@@ -345,7 +345,7 @@ impl Measured<'_> {
             reasons.push("no records were acknowledged in the window".to_owned());
         }
         let mut transactions = produced.values().filter_map(|it| it.transactions);
-        if transactions.any(|it| it.aborted > 0) {
+        if transactions.any(|it| it.failed > 0) {
             reasons.push("a transaction was not committed".to_owned());
         }
         let background = self.collected.background;

@@ -154,19 +154,25 @@ pub enum SendError {
 
 /// Reason why a step of a transaction failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("cannot {step} a transaction: {reason}")]
+#[error("cannot {step} a transaction at \"{bootstrap_servers}\": {reason}")]
 pub struct TransactionError {
     step: &'static str,
+    bootstrap_servers: String,
     reason: String,
 }
 
 impl TransactionError {
-    fn new(step: &'static str, error: &KafkaError) -> Self {
+    fn new(step: &'static str, bootstrap_servers: &str, error: &KafkaError) -> Self {
         let reason = match error {
             KafkaError::Transaction(error) => error.to_string(),
             other => other.to_string(),
         };
-        Self { step, reason }
+        let bootstrap_servers = bootstrap_servers.to_owned();
+        Self {
+            step,
+            bootstrap_servers,
+            reason,
+        }
     }
 }
 
@@ -285,7 +291,7 @@ impl Producer {
     /// No coordinator registered it before the timeout, or it is not allowed.
     pub fn init_transactions(&self, timeout: Duration) -> Result<(), TransactionError> {
         let done = self.client.init_transactions(timeout);
-        done.map_err(|error| TransactionError::new("initialize", &error))
+        done.map_err(|error| self.failed("initialize", &error))
     }
 
     /// Begins a transaction, to which all records belong until it ends. Sends nothing.
@@ -294,7 +300,7 @@ impl Producer {
     /// The last transaction has not ended, or another producer has the transactional id now.
     pub fn begin_transaction(&self) -> Result<(), TransactionError> {
         let begun = self.client.begin_transaction();
-        begun.map_err(|error| TransactionError::new("begin", &error))
+        begun.map_err(|error| self.failed("begin", &error))
     }
 
     /// Waits until all records are acknowledged and commits the transaction.
@@ -312,7 +318,11 @@ impl Producer {
         };
         // The broker ends a transaction that cannot be aborted either, after its own timeout.
         let _ = self.client.abort_transaction(timeout);
-        Err(TransactionError::new("commit", &error))
+        Err(self.failed("commit", &error))
+    }
+
+    fn failed(&self, step: &'static str, error: &KafkaError) -> TransactionError {
+        TransactionError::new(step, &self.bootstrap_servers, error)
     }
 
     /// Returns the bytes written to sockets of brokers. librdkafka updates the value every second.

@@ -128,6 +128,12 @@ fn shapes_of_the_load_must_fit_the_plan() {
             "group_members = 0",
             "consumers.group_members",
         ),
+        // Times four topics, this does not fit 64 bits.
+        (
+            "group_members = 4",
+            "group_members = 4611686018427387904",
+            "levels",
+        ),
         (
             "backlog = \"20s\"",
             "backlog = \"60s\"",

@@ -100,7 +100,7 @@ impl Plan {
         let fits = topics.count <= workload.producers;
         let remedy = "give at least as many workload.producers: each writes to one topic";
         rules.hold(fits, "topics.count", count, remedy)?;
-        let whole = count * consumers.group_members;
+        let whole = count.saturating_mul(consumers.group_members);
         let odd = self.levels.iter().find(|&&level| level % whole != 0);
         let remedy = "use multiples of topics.count times consumers.group_members";
         rules.hold(odd.is_none(), "levels", odd.copied().unwrap_or(0), remedy)?;

@@ -71,6 +71,21 @@ impl LeanGroups {
 }
 
 impl LeanConfig {
+    /// Returns `true` if only records of committed transactions, and of none, are read: with the
+    /// property `isolation.level=read_committed`.
+    pub(super) fn committed_only(&self) -> Result<bool, LeanError> {
+        let key = "isolation.level";
+        match self.kafka.property(key) {
+            None | Some("read_uncommitted") => Ok(false),
+            Some("read_committed") => Ok(true),
+            Some(other) => Err(LeanError::Config {
+                key,
+                value: other.to_owned(),
+                remedy: "use read_uncommitted or read_committed",
+            }),
+        }
+    }
+
     /// Returns an error for the first invalid value.
     pub(super) fn check(&self) -> Result<(), LeanError> {
         let topic_fits = (1..=249).contains(&self.topic.len());

@@ -122,10 +122,20 @@ mod tests {
             connect_rate_per_s: 0,
             ..LeanConfig::default()
         };
-        let error = run_now(config).expect_err("connect rate 0");
+        let error = run_now(config.clone()).expect_err("connect rate 0");
         assert_eq!(
             error.to_string(),
             "connect_rate_per_s = \"0\": must be at least 1"
+        );
+        let config = LeanConfig {
+            kafka: config.kafka.with_property("isolation.level", "none"),
+            connect_rate_per_s: 1,
+            ..config
+        };
+        let error = run_now(config).expect_err("no isolation level");
+        assert_eq!(
+            error.to_string(),
+            "isolation.level = \"none\": use read_uncommitted or read_committed"
         );
     }
 

@@ -93,7 +93,7 @@ impl<S: LeanSink> LeanState<S> {
             rejection: watch::Sender::new(None),
             last_warning: Cell::default(),
             commands,
-            committed_only: config.kafka.property("isolation.level") == Some("read_committed"),
+            committed_only: config.committed_only()?,
             config,
         })
     }
@@ -277,10 +277,15 @@ impl<S: LeanSink> LeanState<S> {
     ) -> Result<(), LeanError> {
         let mut sink = self.sink.borrow_mut();
         let mut scratch = self.scratch.borrow_mut();
-        let mut aborted = AbortedFilter::new(fetched.aborted().collect());
+        let filter = || AbortedFilter::new(fetched.aborted().collect());
+        let mut aborted = self.committed_only.then(filter);
         for batch in Batches::new(fetched.records) {
             let batch = batch?;
-            if !aborted.leaves_out(&batch)? {
+            let is_left_out = match &mut aborted {
+                Some(aborted) => aborted.leaves_out(&batch)?,
+                None => batch.is_control(),
+            };
+            if !is_left_out {
                 for record in batch.records(&mut scratch)? {
                     let record = record?;
                     // A fetch response contains whole batches, which may start before the requested

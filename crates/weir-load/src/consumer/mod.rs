@@ -39,18 +39,18 @@ use topics::TopicConsumers;
 /// [`LoadError`] if the consumers did not start; `link` gets no event about it.
 pub fn run(options: &ConsumerOptions, link: &CoordinatorChannel) -> Result<DeliverySummary> {
     link.events.hello(WorkerRole::Consume);
-    let topics = topic::names(&options.topic, options.topics);
-    let brokers = topic::ensure(&options.kafka, &topics, None)?;
     let members = options.members();
     if members == 0 || options.clients % members != 0 {
         let reason = format!("--consumers {} must be a multiple of it", options.clients);
         return Err(LoadError::option("--group-members", &members, reason));
     }
-    let receivers = options.clients / members * options.share.of;
-    if !(1..=receivers).contains(&topics.len()) {
+    let receivers = (options.clients / members).saturating_mul(options.share.of);
+    if !(1..=receivers).contains(&(options.topics as usize)) {
         let reason = "give at least 1, and at most as many as consumers or groups: each reads one";
-        return Err(LoadError::option("--topics", &topics.len(), reason));
+        return Err(LoadError::option("--topics", &options.topics, reason));
     }
+    let topics = topic::names(&options.topic, options.topics);
+    let brokers = topic::ensure(&options.kafka, &topics, None)?;
     // A group member also has a connection to its group coordinator.
     let connections_each = brokers + usize::from(options.groups.is_some());
     check_clients(options.clients, connections_each)?;

@@ -14,7 +14,7 @@ pub(super) struct Transactions<'a> {
     /// End of the open transaction.
     until: Option<Instant>,
     commits: Histogram,
-    aborted: u64,
+    failed: u64,
 }
 
 impl<'a> Transactions<'a> {
@@ -25,14 +25,16 @@ impl<'a> Transactions<'a> {
             duration,
             until: None,
             commits: Histogram::new(),
-            aborted: 0,
+            failed: 0,
         }
     }
 
     /// Begins a transaction if none is open.
     pub(super) fn begin(&mut self) -> Result<(), TransactionError> {
         if self.until.is_none() {
-            self.producer.begin_transaction()?;
+            let begun = self.producer.begin_transaction();
+            self.failed += u64::from(begun.is_err());
+            begun?;
             self.until = Some(Instant::now() + self.duration);
         }
         Ok(())
@@ -53,7 +55,7 @@ impl<'a> Transactions<'a> {
         let committed = self.producer.commit_transaction(COMMIT_TIMEOUT);
         match &committed {
             Ok(()) => self.commits.record_ns(nanos(begun.elapsed())),
-            Err(_) => self.aborted += 1,
+            Err(_) => self.failed += 1,
         }
         committed
     }
@@ -61,7 +63,7 @@ impl<'a> Transactions<'a> {
     pub(super) fn summary(&self) -> TransactionSummary {
         TransactionSummary {
             committed: self.commits.count(),
-            aborted: self.aborted,
+            failed: self.failed,
             commit: Quantiles::of(&self.commits),
         }
     }

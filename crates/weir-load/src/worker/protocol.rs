@@ -293,7 +293,7 @@ impl ProduceSummary {
         if let Some(other) = &other.transactions {
             let own = self.transactions.get_or_insert_default();
             own.committed += other.committed;
-            own.aborted += other.aborted;
+            own.failed += other.failed;
             own.commit.merge(&other.commit);
         }
         for (reason, count) in &other.errors {
@@ -308,9 +308,9 @@ impl ProduceSummary {
 pub struct TransactionSummary {
     /// Number of committed transactions.
     pub committed: u64,
-    /// Number of transactions whose commit failed. Their records do not count as failed, but
-    /// consumers of committed records never receive them.
-    pub aborted: u64,
+    /// Number of transactions that could not be begun or committed, which end the run. Their
+    /// records do not count as failed, but consumers of committed records never receive them.
+    pub failed: u64,
     /// Time that a commit took, in nanoseconds.
     pub commit: Quantiles,
 }

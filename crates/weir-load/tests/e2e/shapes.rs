@@ -119,7 +119,7 @@ fn consumers_of_committed_records_receive_all_transactions() {
     let (summary, produced) = run(consume, produce_options);
     assert_eq!(summary.counts.deliveries_in_window, 3 * 500);
     let transactions = produced.transactions.expect("transactions");
-    assert_eq!(transactions.aborted, 0);
+    assert_eq!(transactions.failed, 0);
     assert!(
         (2..=6).contains(&transactions.committed),
         "{transactions:?}"

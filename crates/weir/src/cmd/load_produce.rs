@@ -106,10 +106,9 @@ fn status(rate: Rate, change: &ProgressDelta) -> String {
 
 /// Returns the exit code and prints the reason of a failure to standard error.
 fn verdict(options: &ProducerOptions, summary: &ProduceSummary, stop: &AtomicBool) -> Exit {
-    if summary.transactions.is_some_and(|it| it.aborted > 0) {
-        let (servers, reasons) = (options.kafka.servers(), summary.errors.keys());
-        let reason = reasons.fold(String::new(), |all, one| all + ": " + one);
-        eprintln!("weir: a transaction was not committed by \"{servers}\"{reason}");
+    if summary.transactions.is_some_and(|it| it.failed > 0) {
+        let reasons: Vec<&str> = summary.errors.keys().map(String::as_str).collect();
+        eprintln!("weir: {}", reasons.join("; "));
         return Exit::Unreachable;
     }
     let unsent = summary.due - summary.sent.min(summary.due);
