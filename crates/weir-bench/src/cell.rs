@@ -9,13 +9,17 @@ mod spec;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use weir_engine::inventory::InventoryRole;
+use weir_engine::machines::ConnectedMachine;
+use weir_engine::session::RoleProgram;
 use weir_stats::run::Cell;
 
+use super::cell_clocks;
 use super::child::ProcessRole;
 use super::collect::Collected;
 use super::gateway::{self, GatewayFiles, GatewayReady};
 use super::observer::Observer;
-use super::probe::{ProbeError, ProbeProcess};
+use super::probe::{ProbeError, ProbeProcess, ProbeScript};
 use super::processes::{CellProcesses, READY_TIMEOUT};
 use super::workers::{Workers, receiving_role};
 use crate::experiment::turns::{CellFailure, CellResult};
@@ -194,31 +198,67 @@ impl<'a> RunningCell<'a> {
 
     /// Starts an SDK client in addition to the simulated clients of a gateway. If that fails, the
     /// cell gets a note and stays valid.
-    fn start_probe(&mut self, server: Option<&str>, observer: &mut dyn Observer) {
+    fn start_probe(&mut self, server: Option<&str>, observer: &mut dyn Observer) -> CellResult {
         let (Architecture::Gateway, Some(server)) = (self.spec.architecture, server) else {
-            return;
+            return Ok(());
         };
         if !self.context.plan.clients.sdk || self.spec.external(self.context.plan).is_some() {
-            return;
+            return Ok(());
         }
-        let started = match self.context.sdk {
-            Ok(sdk) => ProbeProcess::start(sdk, server, self.context.plan, &self.processes.dir),
-            Err(reason) => Err(ProbeError::Absent(reason.to_string())),
-        };
-        let probe = match started {
+        let machine = self.processes.machine_with(InventoryRole::Probe);
+        let probe = match self.probe(server, machine)? {
             Ok(probe) => probe,
-            Err(reason) => return self.notes.push(format!("no SDK client: {reason}")),
+            Err(reason) => {
+                self.notes.push(format!("no SDK client: {reason}"));
+                return Ok(());
+            }
         };
         observer.note("waiting for the SDK client to subscribe");
-        let is_ready = |_: &Collected| probe.is_subscribed();
-        let waited = self.wait("the SDK client", PROBE_READY_TIMEOUT, observer, is_ready);
-        if waited.is_err() {
+        let is_ready = |_: &Collected| probe.is_subscribed() || probe.ended().is_some();
+        let timeout = match machine {
+            Some(_) => PROBE_INSTALLED_TIMEOUT,
+            None => PROBE_READY_TIMEOUT,
+        };
+        let waited = self.wait("the SDK client", timeout, observer, is_ready);
+        match probe.ended() {
+            Some(reason) => {
+                let host = machine.map(|machine| format!(" on {}", machine.name));
+                let host = host.unwrap_or_default();
+                self.notes.push(format!("no SDK client{host}: {reason}"));
+                return Ok(());
+            }
             // The output of the client is in its result.
-            let note = "the SDK client did not subscribe in time";
-            self.notes.push(note.to_owned());
+            None if waited.is_err() => {
+                let note = "the SDK client did not subscribe in time";
+                self.notes.push(note.to_owned());
+            }
+            None => {}
         }
-        self.processes.clocks.starts(ProcessRole::Clients, None);
+        self.processes.clocks.starts(ProcessRole::Clients, machine);
         self.probe = Some(probe);
+        Ok(())
+    }
+
+    fn probe(
+        &mut self,
+        server: &str,
+        machine: Option<&ConnectedMachine>,
+    ) -> CellResult<Result<ProbeProcess, ProbeError>> {
+        let script = ProbeScript::write(&self.processes.dir, server, self.context.plan);
+        let script = match script {
+            Ok(script) => script,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let Some(machine) = machine else {
+            return Ok(match self.context.sdk {
+                Ok(sdk) => ProbeProcess::start(sdk, script),
+                Err(reason) => Err(ProbeError::Absent(reason.to_string())),
+            });
+        };
+        let mut request = self.processes.clocks.request(machine, &script.args())?;
+        request.program = RoleProgram::NodeSdk;
+        request.files.push(cell_clocks::file(&script.path)?);
+        Ok(ProbeProcess::remote(machine, request, script))
     }
 
     fn workers(&self) -> Workers<'_> {
@@ -263,3 +303,5 @@ impl<'a> RunningCell<'a> {
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const RECEIVERS_READY_TIMEOUT: Duration = Duration::from_secs(90);
 const PROBE_READY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for an SDK client on another machine, which may have to install the SDK.
+const PROBE_INSTALLED_TIMEOUT: Duration = Duration::from_secs(120);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weir_engine::machines::{ConnectedMachine, Machines};
-use weir_engine::session::RoleProcessRequest;
+use weir_engine::session::{RoleProcessRequest, RoleProgram};
 use weir_stats::run::{Cell, CellStatus};
 
 use super::child::ProcessRole;
@@ -47,6 +47,7 @@ impl CellClocks {
             }
         };
         Ok(RoleProcessRequest {
+            program: RoleProgram::Weir,
             args: args.to_vec(),
             files: files(args)?,
             ready_file: None,

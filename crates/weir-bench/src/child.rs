@@ -301,9 +301,7 @@ impl RoleProcess {
 
     /// Returns the last line of its log, which usually contains the reason for its exit.
     pub(super) fn log_tail(&self) -> String {
-        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        last.unwrap_or("its log is empty").to_owned()
+        log_tail(&self.log)
     }
 
     /// Shuts the process down: a worker and any process on another machine by closing its input,
@@ -332,6 +330,13 @@ impl RoleProcess {
     fn raw_pid(&self) -> Option<Pid> {
         Pid::from_raw(i32::try_from(self.pid()?).ok()?)
     }
+}
+
+/// Returns the last line of a log, which usually contains the reason for the exit of its process.
+pub(super) fn log_tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    last.unwrap_or("its log is empty").to_owned()
 }
 
 /// Creates the file for the log of a process.

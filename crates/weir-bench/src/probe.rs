@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,14 @@ use std::thread;
 
 use serde::Deserialize;
 use thiserror::Error;
+use weir_engine::machines::{ConnectedMachine, RoleInput, RoleSession, StartedSession};
+use weir_engine::session::{EVENT_PREFIX, RoleProcessRequest};
 use weir_lab::LabError;
 use weir_lab::sdk::{self, NodeSdk};
 use weir_stats::run::{LatencySummary, SdkProbe};
 use weir_stats::{Histogram, NegativeCount};
 
-use super::child::OwnedChild;
+use super::child::{OwnedChild, log_tail};
 use super::observer::Observer;
 use super::result::MeasuredWindow;
 use crate::plan::{Architecture, Plan};
@@ -36,14 +38,19 @@ pub(super) enum ProbeError {
     Start(#[from] io::Error),
 }
 
-/// Returns the installed SDK, or the reason why the plan has none.
+/// Returns the SDK installed on this machine, or the reason why the plan does not use it.
 pub(super) fn find_sdk(
     plan: &Plan,
+    is_remote: bool,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
 ) -> Result<NodeSdk, ProbeError> {
+    let absent = |reason: &str| Err(ProbeError::Absent(reason.to_owned()));
     if !plan.clients.sdk || !plan.architectures.contains(&Architecture::Gateway) {
-        return Err(ProbeError::Absent("no gateway in this plan".to_owned()));
+        return absent("no gateway in this plan");
+    }
+    if is_remote {
+        return absent("it runs on another machine");
     }
     Ok(sdk::node(&mut |text| observer.note(text), stop)?)
 }
@@ -71,28 +78,23 @@ enum SdkEvent {
     },
 }
 
-/// Running SDK client; killed when dropped.
+/// Program and configuration of an SDK client with one item, chosen by the plan's seed.
 #[derive(Debug)]
-pub(super) struct ProbeProcess {
-    _child: OwnedChild,
-    lines: Arc<Mutex<Vec<SdkEvent>>>,
+pub(super) struct ProbeScript {
+    /// Path of the program.
+    pub(super) path: PathBuf,
+    config: String,
     /// Key of its item; `None` if the item receives every record.
     key: Option<String>,
 }
 
-impl ProbeProcess {
-    /// Starts the client with one item, chosen by the plan's seed. Its output is stored in `dir`.
-    pub(super) fn start(
-        sdk: &NodeSdk,
-        server: &str,
-        plan: &Plan,
-        dir: &Path,
-    ) -> Result<Self, ProbeError> {
+impl ProbeScript {
+    /// Writes the program into `dir`.
+    pub(super) fn write(dir: &Path, server: &str, plan: &Plan) -> io::Result<Self> {
         let published = plan.clients.scenario.corrected();
         let (key, item) = plan.clients.item(plan.workload.seed);
-        let script = dir.join("probe.js");
-        fs::write(&script, SCRIPT)?;
-        let raw = File::create(dir.join("probe.jsonl"))?;
+        let path = dir.join("probe.js");
+        fs::write(&path, SCRIPT)?;
         let config = serde_json::json!({
             "server": format!("http://{server}"),
             "adapter_set": published.adapter_set,
@@ -103,66 +105,161 @@ impl ProbeProcess {
                 "fields": plan.clients.fields,
             }],
         });
-        let mut child = Command::new(&sdk.node_bin)
-            .arg(&script)
-            .arg(config.to_string())
-            .env("NODE_PATH", sdk.modules())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(File::create(dir.join("probe.log"))?)
-            .process_group(0)
-            .spawn()?;
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        if let Some(stdout) = child.stdout.take() {
-            let sink = Arc::clone(&lines);
-            thread::spawn(move || read_lines(stdout, raw, &sink));
-        }
         Ok(Self {
-            _child: OwnedChild(child),
-            lines,
+            path,
+            config: config.to_string(),
             key,
         })
     }
 
+    /// Returns the arguments for Node.
+    pub(super) fn args(&self) -> [String; 2] {
+        [self.path.display().to_string(), self.config.clone()]
+    }
+
+    fn log(&self) -> PathBuf {
+        self.path.with_extension("log")
+    }
+}
+
+/// Running SDK client; killed when dropped.
+#[derive(Debug)]
+pub(super) struct ProbeProcess {
+    _client: ProbeHandle,
+    script: ProbeScript,
+    output: Arc<Mutex<SdkOutput>>,
+    /// Nanoseconds to add to its timestamps to get this machine's time.
+    clock_offset_ns: i64,
+}
+
+#[derive(Debug)]
+enum ProbeHandle {
+    Here {
+        _child: OwnedChild,
+    },
+    Remote {
+        _session: RoleSession,
+        _input: Box<dyn RoleInput>,
+    },
+}
+
+/// Lines of an SDK client.
+#[derive(Debug, Default)]
+struct SdkOutput {
+    lines: Vec<SdkEvent>,
+    has_ended: bool,
+}
+
+impl ProbeProcess {
+    /// Starts the client on this machine. Its output and its log are stored next to the program.
+    pub(super) fn start(sdk: &NodeSdk, script: ProbeScript) -> Result<Self, ProbeError> {
+        let mut child = Command::new(&sdk.node_bin)
+            .args(script.args())
+            .env("NODE_PATH", sdk.modules())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(script.log())?)
+            .process_group(0)
+            .spawn()?;
+        let stdout = child.stdout.take();
+        // Owned first, so that it is killed if the pipe is missing.
+        let client = ProbeHandle::Here {
+            _child: OwnedChild(child),
+        };
+        let stdout = stdout.ok_or(io::ErrorKind::BrokenPipe);
+        Self::read(client, script, stdout.map_err(io::Error::from)?, 0)
+    }
+
+    /// Starts the client on another machine, as [`start`](Self::start) does on this one.
+    pub(super) fn remote(
+        machine: &ConnectedMachine,
+        request: RoleProcessRequest,
+        script: ProbeScript,
+    ) -> Result<Self, ProbeError> {
+        let clock_offset_ns = request.clock_offset_ns;
+        let StartedSession {
+            input,
+            output,
+            session,
+        } = machine.start(request, File::create(script.log())?)?;
+        let client = ProbeHandle::Remote {
+            _session: session,
+            _input: input,
+        };
+        Self::read(client, script, output, clock_offset_ns)
+    }
+
+    fn read(
+        client: ProbeHandle,
+        script: ProbeScript,
+        stdout: impl io::Read + Send + 'static,
+        clock_offset_ns: i64,
+    ) -> Result<Self, ProbeError> {
+        let raw = File::create(script.path.with_extension("jsonl"))?;
+        let output = Arc::new(Mutex::new(SdkOutput::default()));
+        let sink = Arc::clone(&output);
+        thread::spawn(move || read_lines(stdout, raw, &sink));
+        Ok(Self {
+            _client: client,
+            script,
+            output,
+            clock_offset_ns,
+        })
+    }
+
     pub(super) fn is_subscribed(&self) -> bool {
-        let lines = self.lines();
-        lines
-            .iter()
-            .any(|line| matches!(line, SdkEvent::Subscribed))
+        let output = self.output();
+        let mut lines = output.lines.iter();
+        lines.any(|line| matches!(line, SdkEvent::Subscribed))
+    }
+
+    /// Returns the reason if the client has ended.
+    pub(super) fn ended(&self) -> Option<String> {
+        let has_ended = self.output().has_ended;
+        has_ended.then(|| log_tail(&self.script.log()))
     }
 
     /// Ends the client and checks the received updates against the producers' ledger.
     pub(super) fn finish(self, window: &MeasuredWindow, ledger: &[LedgerEntry]) -> SdkProbe {
-        let lines = self.lines();
+        let lines = &self.output().lines;
+        let key = self.script.key.as_deref();
         SdkProbe {
             sdk: "lightstreamer-client-node".to_owned(),
             version: sdk::NODE_SDK_VERSION.to_owned(),
-            ..summarize(&lines, self.key.as_deref(), window, ledger)
+            ..summarize((lines, self.clock_offset_ns), key, window, ledger)
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, Vec<SdkEvent>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn output(&self) -> MutexGuard<'_, SdkOutput> {
+        locked(&self.output)
     }
 }
 
-fn read_lines(stdout: impl io::Read, mut raw: File, sink: &Mutex<Vec<SdkEvent>>) {
+fn locked(output: &Mutex<SdkOutput>) -> MutexGuard<'_, SdkOutput> {
+    output.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read_lines(stdout: impl io::Read, mut raw: File, sink: &Mutex<SdkOutput>) {
     for line in BufReader::new(stdout).lines() {
-        let Ok(line) = line else { return };
+        let Ok(line) = line else { break };
         if let Err(error) = writeln!(raw, "{line}") {
             tracing::warn!(%error, "writing a line of the SDK client failed");
         }
-        let mut all = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.as_bytes().starts_with(EVENT_PREFIX) {
+            continue;
+        }
         match serde_json::from_str(&line) {
-            Ok(line) => all.push(line),
+            Ok(line) => locked(sink).lines.push(line),
             Err(error) => tracing::warn!(%error, "SDK client sent an invalid line"),
         }
     }
+    locked(sink).has_ended = true;
 }
 
-/// Computes counts, order of updates, connection states and latency.
+/// Computes counts, order of updates, connection states and latency from the lines of a client, to
+/// whose timestamps `clock_offset_ns` is added.
 fn summarize(
-    lines: &[SdkEvent],
+    (lines, clock_offset_ns): (&[SdkEvent], i64),
     key: Option<&str>,
     window: &MeasuredWindow,
     ledger: &[LedgerEntry],
@@ -200,7 +297,8 @@ fn summarize(
                 in_order &= stamp.due_unix_ns >= last_due_unix_ns;
                 last_due_unix_ns = stamp.due_unix_ns;
                 let response_us = *at_us as i64 - (stamp.due_unix_ns / 1000) as i64;
-                negative.record(&mut histogram, response_us.saturating_mul(1000));
+                let response_ns = response_us.saturating_mul(1000);
+                negative.record(&mut histogram, response_ns.saturating_add(clock_offset_ns));
             }
         }
     }

@@ -14,6 +14,7 @@ use super::result::MeasuredWindow;
 use super::usage::CellUsage;
 use crate::experiment::RunContext;
 use crate::experiment::turns::{BROKER_EXITED, CellFailure, CellResult};
+use weir_engine::inventory::InventoryRole;
 use weir_engine::machines::ConnectedMachine;
 use weir_load::clock::nanos;
 use weir_load::share::WorkerShare;
@@ -132,8 +133,13 @@ impl<'a> CellProcesses<'a> {
 
     /// Returns the machine that runs a role alone; `None`: this one.
     pub(super) fn machine_of(&self, role: ProcessRole) -> Option<&'a ConnectedMachine> {
+        self.machine_with(role.in_inventory())
+    }
+
+    /// Returns the first machine that has a role in the inventory; `None`: this one has it.
+    pub(super) fn machine_with(&self, role: InventoryRole) -> Option<&'a ConnectedMachine> {
         let machines = self.context.run_dir.options.machines.as_deref()?;
-        machines.with(role.in_inventory()).next()
+        machines.with(role).next()
     }
 
     /// Waits until all workers of a role are ready, and calls `tick` every second.

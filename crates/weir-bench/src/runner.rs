@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use weir_engine::inventory::InventoryRole;
 use weir_lab::LabOptions;
 use weir_stats::compare::{self, CompareOptions};
 use weir_stats::run::{Cell, FindMax, FindMaxOutcome, Run, RunFile, RunOutcome, SettingGroup};
@@ -61,7 +62,9 @@ fn measure(
 ) -> Result<Finished, BenchError> {
     let run_dir = RunDir::create(&plan.name, options, stop)?;
     let broker = RunBroker::start(options, &LabOptions::default(), observer, stop)?;
-    let sdk = probe::find_sdk(plan, observer, stop);
+    let machines = options.machines.as_deref();
+    let is_remote = machines.is_some_and(|it| it.with(InventoryRole::Probe).next().is_some());
+    let sdk = probe::find_sdk(plan, is_remote, observer, stop);
     let context = CellContext {
         run: RunContext {
             run_dir: &run_dir,
@@ -74,7 +77,7 @@ fn measure(
     let (cells, find_max) = work(context, observer);
     let about = [plan.name.as_str(), &plan.title, &plan.question];
     let mut run = run_dir.describe(about, plan.reference.as_ref(), &broker);
-    run.placement = settings::placement(plan, options.machines.as_deref());
+    run.placement = settings::placement(plan, machines);
     run.settings = settings::settings(plan, &broker);
     run.settings.push(processes(&run_dir, &mut run.notes));
     describe_broker(&mut run, &broker);

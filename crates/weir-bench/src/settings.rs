@@ -1,5 +1,6 @@
 //! Process roles and settings of a plan, as recorded in `run.json`.
 
+use weir_engine::inventory::InventoryRole;
 use weir_engine::machines::Machines;
 use weir_stats::run::{Placement, SettingGroup};
 
@@ -28,17 +29,18 @@ pub(super) fn placement(plan: &Plan, machines: Option<&Machines>) -> Vec<Placeme
         (gateway, "gateway", gateway_text),
         (floor, "floor", "pre-encoded frames, plain socket writes"),
         (gateway || floor, "clients", clients),
+        (gateway && plan.clients.sdk, "probe", "one SDK client"),
         (consumers, "consume", "plain consumers, one event loop"),
     ];
     let present = roles.into_iter().filter(|(is_present, ..)| *is_present);
     let placements = present.map(|(_, role, text)| {
         let placement = run_dir::placement(role, text);
-        let known: Option<ProcessRole> = role.parse().ok();
+        let known = match role {
+            "probe" => Some(InventoryRole::Probe),
+            _ => role.parse().ok().map(ProcessRole::in_inventory),
+        };
         let hosts: Vec<&str> = match known.zip(machines) {
-            Some((role, machines)) => machines
-                .with(role.in_inventory())
-                .map(|it| it.name.as_str())
-                .collect(),
+            Some((role, machines)) => machines.with(role).map(|it| it.name.as_str()).collect(),
             None => Vec::new(),
         };
         match hosts.len() {

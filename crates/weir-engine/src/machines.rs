@@ -294,11 +294,12 @@ fn agent_clock(
 }
 
 /// Roles that can run on another machine.
-const REMOTE: [InventoryRole; 4] = [
+const REMOTE: [InventoryRole; 5] = [
     InventoryRole::Gateway,
     InventoryRole::Producers,
     InventoryRole::Consumers,
     InventoryRole::Clients,
+    InventoryRole::Probe,
 ];
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 const HELLO_BYTES_MAX: u64 = 1 << 16;
@@ -318,8 +319,8 @@ mod tests {
         let machine = |name: &str, role: &str| {
             format!("[[machine]]\nname = \"{name}\"\nssh = \"{name}\"\nroles = [\"{role}\"]\n")
         };
-        let probe = error(&machine("gw", "probe"));
-        assert!(probe.starts_with("machine gw: role probe runs on this machine only"));
+        let proxy = error(&machine("gw", "proxy"));
+        assert!(proxy.starts_with("machine gw: role proxy runs on this machine only"));
         let here = "[[machine]]\nname = \"b\"\nroles = [\"clients\"]\n";
         let mixed = error(&(machine("a", "clients") + here));
         assert!(

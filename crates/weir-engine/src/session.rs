@@ -3,7 +3,7 @@
 //!
 //! The first line of the input is a [`SessionRequest`]. A machine session responds to clock
 //! exchanges, by which the coordinator measures the offset of the machine's clock. A role session
-//! runs one process of a role (broker, gateway, clients, ...), forwards its output lines and
+//! runs one process of a role (gateway, clients, SDK client, ...), forwards its output lines and
 //! samples its usage.
 //! Both end when their input ends, so they also end if the coordinator is killed.
 
@@ -13,6 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::digest::{Context, SHA256};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
+use weir_lab::sdk;
 use weir_load::child_environment::without_weir_variables;
 use weir_load::clock::{Clock, OFFSET_VARIABLE, wall_clock_unix_ns};
 use weir_load::sampler::{RoleSample, Sampler};
@@ -42,7 +44,10 @@ pub enum SessionRequest {
 /// Request to run one process of a role.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RoleProcessRequest {
-    /// Arguments of this program for the process.
+    /// Program to run.
+    #[serde(default)]
+    pub program: RoleProgram,
+    /// Arguments of the program.
     pub args: Vec<String>,
     /// Paths on the coordinator and contents of the files to create; arguments and other files
     /// refer to them by these paths.
@@ -53,6 +58,37 @@ pub struct RoleProcessRequest {
     pub ready_file: Option<PathBuf>,
     /// Nanoseconds to add to the clock of this machine to get the coordinator's time.
     pub clock_offset_ns: i64,
+}
+
+/// Program of a role's process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoleProgram {
+    /// This program.
+    #[default]
+    Weir,
+    /// Node, with the client SDK; installs the SDK with npm if the machine does not have it yet.
+    NodeSdk,
+}
+
+impl RoleProgram {
+    fn command(self) -> io::Result<Command> {
+        match self {
+            Self::Weir => {
+                let mut command = Command::new(std::env::current_exe()?);
+                without_weir_variables(&mut command);
+                Ok(command)
+            }
+            Self::NodeSdk => {
+                let mut progress = |text: &str| tracing::info!("{text}");
+                let found = sdk::node(&mut progress, &AtomicBool::new(false));
+                let found = found.map_err(io::Error::other)?;
+                let mut command = Command::new(&found.node_bin);
+                command.env("NODE_PATH", found.modules());
+                Ok(command)
+            }
+        }
+    }
 }
 
 /// Line that a session adds to the output lines of its process.
@@ -117,8 +153,8 @@ fn role(
     request: &RoleProcessRequest,
 ) -> io::Result<bool> {
     let files = RoleFiles::write(request)?;
-    let mut command = Command::new(std::env::current_exe()?);
-    let child = without_weir_variables(&mut command)
+    let mut command = request.program.command()?;
+    let child = command
         .args(files.local_args(&request.args))
         .env(OFFSET_VARIABLE, request.clock_offset_ns.to_string())
         .stdin(Stdio::piped())
@@ -369,6 +405,7 @@ mod tests {
     fn files_and_arguments_refer_to_paths_on_this_machine() {
         let paths = ["/there/adapters.xml", "/there/schema.avsc"].map(PathBuf::from);
         let request = RoleProcessRequest {
+            program: RoleProgram::Weir,
             args: [
                 "--adapters",
                 "/there/adapters.xml",

@@ -117,7 +117,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     (
         "docs/many-machines.md",
         "weir bench run keyed --engine ssh",
-        "needs other machines; tests/ssh.rs runs it",
+        "needs other machines; tests/ssh runs it",
     ),
     (
         "docs/many-machines.md",

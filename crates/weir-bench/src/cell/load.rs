@@ -26,7 +26,7 @@ impl RunningCell<'_> {
         self.prepare_topic()?;
         let server = self.start_server(observer)?;
         self.start_receivers(server.as_deref(), observer)?;
-        self.start_probe(server.as_deref(), observer);
+        self.start_probe(server.as_deref(), observer)?;
         self.start_producers(observer)?;
         let plan = self.context.plan;
         // The window is the latest that the plan allows; it moves forward when the load reaches a

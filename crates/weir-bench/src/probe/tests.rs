@@ -35,7 +35,7 @@ const GOOD: &str = r#"{"event":"status","status":"CONNECTED:WS-STREAMING"}
 
 #[test]
 fn complete_ordered_updates_are_ok() {
-    let probe = summarize(&lines(GOOD), Some("Fig"), &WINDOW, &ledger(3));
+    let probe = summarize((&lines(GOOD), 0), Some("Fig"), &WINDOW, &ledger(3));
     assert_eq!((probe.updates, probe.lost, probe.duplicated), (2, 0, 0));
     assert!(probe.ok);
     assert_eq!(probe.latency.unwrap().count, 2);
@@ -44,18 +44,39 @@ fn complete_ordered_updates_are_ok() {
 
 #[test]
 fn loss_other_keys_and_disorder_fail() {
-    let lost = summarize(&lines(GOOD), Some("Fig"), &WINDOW, &ledger(4));
+    let lost = summarize((&lines(GOOD), 0), Some("Fig"), &WINDOW, &ledger(4));
     assert!(lost.lost == 1 && !lost.ok);
-    let foreign = summarize(&lines(GOOD), Some("Pear"), &WINDOW, &ledger(3));
+    let foreign = summarize((&lines(GOOD), 0), Some("Pear"), &WINDOW, &ledger(3));
     assert!(foreign.updates == 0 && foreign.lost == 2 && !foreign.ok);
     let late = r#"{"event":"update","at_us":4500,"values":{"key":"Fig","weir":"2500000.1.0.1"}}"#;
     let disorder = summarize(
-        &lines(&format!("{GOOD}\n{late}")),
+        (&lines(&format!("{GOOD}\n{late}")), 0),
         Some("Fig"),
         &WINDOW,
         &ledger(3),
     );
     assert!(!disorder.ok && disorder.lost == 0);
-    let all = summarize(&lines(GOOD), None, &WINDOW, &ledger(4));
+    let all = summarize((&lines(GOOD), 0), None, &WINDOW, &ledger(4));
     assert_eq!(all.lost, 2, "one of each key");
+}
+
+#[test]
+fn timestamps_of_another_machine_are_corrected() {
+    let mean_us = |offset_ns| {
+        let probe = summarize((&lines(GOOD), offset_ns), Some("Fig"), &WINDOW, &ledger(3));
+        probe.latency.unwrap().mean_us.unwrap()
+    };
+    let moved_us: f64 = mean_us(100_000) - mean_us(0);
+    assert!((moved_us - 100.0).abs() < 1.0, "{moved_us}");
+}
+
+#[test]
+fn lines_of_the_session_are_not_those_of_the_client() {
+    let usage = r#"{"remote":"ready_file","content":""}"#;
+    let output = Mutex::new(SdkOutput::default());
+    let text = format!("{usage}\n{GOOD}\n{usage}\n");
+    read_lines(text.as_bytes(), tempfile::tempfile().unwrap(), &output);
+    let output = output.into_inner().unwrap();
+    assert!(output.has_ended);
+    assert_eq!(output.lines.len(), GOOD.lines().count());
 }
