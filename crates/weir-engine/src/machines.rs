@@ -5,8 +5,9 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::panic::resume_unwind;
 use std::sync::mpsc;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -94,13 +95,14 @@ impl Machines {
         }
         check_roles(inventory)?;
         let listen = listen_address(inventory, None)?;
-        let mut connected = Vec::new();
-        for machine in remote(inventory, "ssh")? {
-            note(&format!("connecting to {}", machine.name));
+        let machines = remote(inventory, "ssh")?;
+        let names: Vec<&str> = machines.iter().map(|it| it.name.as_str()).collect();
+        note(&format!("connecting to {}", names.join(", ")));
+        let connected = at_once(machines, |machine| {
             let (ssh, address, clock) = SshMachine::connect(machine, program)?;
             let link = MachineLink::Ssh(ssh);
-            connected.push(ConnectedMachine::new(machine, address, link, clock));
-        }
+            Ok(ConnectedMachine::new(machine, address, link, clock))
+        })?;
         Ok(Self { connected, listen })
     }
 
@@ -124,8 +126,8 @@ impl Machines {
         let machines = remote(inventory, "agent = true")?;
         let names: Vec<&str> = machines.iter().map(|it| it.name.as_str()).collect();
         let agents = wait_for_agents(options, &names, program, note, stop)?;
-        let mut connected = Vec::new();
-        for (machine, (agent, peer)) in machines.into_iter().zip(agents) {
+        let joined = machines.into_iter().zip(agents).collect();
+        let connected = at_once(joined, |(machine, (agent, peer))| {
             let address = machine.address.clone();
             let address = address.unwrap_or_else(|| peer.to_string());
             let (session, clock) = agent_clock(machine, &agent, &address)?;
@@ -133,8 +135,8 @@ impl Machines {
                 _clock: session,
                 agent,
             };
-            connected.push(ConnectedMachine::new(machine, address, link, clock));
-        }
+            Ok(ConnectedMachine::new(machine, address, link, clock))
+        })?;
         Ok(Self { connected, listen })
     }
 
@@ -208,6 +210,26 @@ impl ConnectedMachine {
             MachineLink::Agent { agent, .. } => agent.lost(),
         }
     }
+}
+
+/// Connects all machines at the same time, because each takes seconds to measure its clock. Returns
+/// them in their order, or the first error.
+fn at_once<T: Send>(
+    machines: Vec<T>,
+    connect: impl Fn(T) -> Result<ConnectedMachine, MachineError> + Sync,
+) -> Result<Vec<ConnectedMachine>, MachineError> {
+    let connect = &connect;
+    let results: Vec<_> = thread::scope(|scope| {
+        let machines = machines.into_iter();
+        let threads: Vec<_> = machines
+            .map(|machine| scope.spawn(move || connect(machine)))
+            .collect();
+        threads.into_iter().map(ScopedJoinHandle::join).collect()
+    });
+    results
+        .into_iter()
+        .map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
+        .collect()
 }
 
 fn other_engine(machine: &Machine, [has, uses]: [&'static str; 2]) -> MachinesError {
