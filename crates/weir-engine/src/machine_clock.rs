@@ -23,6 +23,9 @@ pub enum MachineError {
     /// The connection ended, or a response is missing.
     #[error("machine {0}: {1}")]
     Failed(String, String),
+    /// The agent was lost, with the reason.
+    #[error("agent {0} was lost: {1}")]
+    Lost(String, String),
     /// The machine has no address for the exchange of clocks.
     #[error("machine {0}: address \"{1}\" is not known here: set address in the inventory")]
     Address(String, String),

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, Ipv4Addr};
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::panic::resume_unwind;
 use std::sync::mpsc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -130,7 +130,13 @@ impl Machines {
         let connected = at_once(joined, |(machine, (agent, peer))| {
             let address = machine.address.clone();
             let address = address.unwrap_or_else(|| peer.to_string());
-            let (session, clock) = agent_clock(machine, &agent, &address)?;
+            let (session, clock) = agent_clock(machine, &agent, &address).map_err(|error| {
+                // The loss of an agent has other consequences first.
+                let lost = agent.lost();
+                lost.map_or(error, |reason| {
+                    MachineError::Lost(machine.name.clone(), reason)
+                })
+            })?;
             let link = MachineLink::Agent {
                 _clock: session,
                 agent,
@@ -155,8 +161,8 @@ impl Machines {
     /// Returns the reason if an agent was lost, which makes the results of the run invalid.
     pub fn lost(&self) -> Option<String> {
         self.connected.iter().find_map(|machine| {
-            let reason = machine.lost()?;
-            Some(format!("agent {} was lost: {reason}", machine.name))
+            let lost = MachineError::Lost(machine.name.clone(), machine.lost()?);
+            Some(lost.to_string())
         })
     }
 }
@@ -306,10 +312,7 @@ fn agent_clock(
     });
     let hello = lines.recv_timeout(HELLO_TIMEOUT).unwrap_or_default();
     let Ok(SessionEvent::Hello { clock_port, .. }) = serde_json::from_str(&hello) else {
-        let reason = agent
-            .lost()
-            .unwrap_or_else(|| "it sent no hello line".to_owned());
-        return Err(failed(reason));
+        return Err(failed("it sent no hello line".to_owned()));
     };
     let clock = MachineClock::start(&machine.name, address, clock_port, key)?;
     Ok((session, clock))
