@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use weir_lab::{Lab, LabOptions};
 
 /// Longest wait for the slowest of the other cases.
-const TEST_TIMEOUT: Duration = Duration::from_secs(90);
+const TEST_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The broker, started by the first case and stopped with this value.
 #[derive(Debug)]

@@ -38,8 +38,8 @@ impl TestMachine {
         })
     }
 
-    /// Starts a machine in a network namespace of its own, at the end of a wire, with a clock of its
-    /// own.
+    /// Starts a machine in a network namespace of its own, at the end of a wire, with another
+    /// clock.
     pub(crate) fn behind(wire: &Wire, sshd: &str, dir: &Path, clock: &TestClock) -> Self {
         let home = create_home(dir, &wire.there);
         install_program(&home);

@@ -190,8 +190,8 @@ fn clocks_are_bounded_behind_slow_wires() {
     let Some(library) = build_clock(dir) else {
         return;
     };
-    // Records take the slow directions. Half of each round trip as the delay of both directions would
-    // make their latencies 32.5 ms too small.
+    // Records take the slow directions. Half of each round trip as the delay of both directions
+    // would make their latencies 32.5 ms too small.
     let wires = [Wire::new(1, [5.0, 30.0]), Wire::new(2, [60.0, 20.0])];
     let clocks = [
         TestClock::new(&library, 3_700_000_000, 40_000),
@@ -235,8 +235,8 @@ fn clocks_are_bounded_behind_slow_wires() {
     );
 }
 
-/// Ensures that the median latency of a cell is that of the wires, within the stated bound, and that
-/// the bound, which is wide because of the wires, makes the cell invalid.
+/// Ensures that the median latency of a cell is that of the wires, within the stated bound, and
+/// that the bound, which is wide because of the wires, makes the cell invalid.
 fn assert_latency_within_bound(run: &Value, delay_ms: f64) {
     let bound_ms = run["clock"]["bound_ns"].as_f64().unwrap() / 1e6;
     assert!((32.5..100.0).contains(&bound_ms), "{bound_ms}");
@@ -342,6 +342,6 @@ const ARCHITECTURES: [&str; 2] = ["--architectures", "floor,standalone"];
 /// Time in seconds of the exchanges before and after the time span of a bound.
 const LEAD_S: i64 = 8;
 const SPAN_S: i64 = 5;
-/// Largest median time in milliseconds of a record in producers, broker, floor and clients on a busy
-/// machine.
+/// Largest median time in milliseconds of a record in producers, broker, floor and clients on a
+/// busy machine.
 const PROCESSING_MAX_MS: f64 = 200.0;

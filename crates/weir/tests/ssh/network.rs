@@ -113,7 +113,7 @@ fn uptime_ns() -> i64 {
 }
 
 /// Builds the library that shifts clocks into a directory. `None` with a message if this machine
-/// lets nobody create namespaces and interfaces, or has no compiler.
+/// has no compiler, or this user may not create namespaces and interfaces.
 #[expect(clippy::print_stdout, reason = "says what was skipped")]
 pub(crate) fn build_clock(dir: &Path) -> Option<PathBuf> {
     let library = dir.join("clock.so");
