@@ -67,18 +67,19 @@ pub enum RoleProgram {
     /// This program.
     #[default]
     Weir,
-    /// Node, with the client SDK; installs the SDK with npm if the machine does not have it yet.
+    /// Node, with the client SDK; installs the SDK with npm if the machine does not have it yet. An
+    /// end of the input is noticed after the installation.
     NodeSdk,
 }
 
 impl RoleProgram {
+    /// Returns the command without arguments.
+    ///
+    /// # Errors
+    /// This program cannot be found, or Node or the SDK is missing.
     fn command(self) -> io::Result<Command> {
         match self {
-            Self::Weir => {
-                let mut command = Command::new(std::env::current_exe()?);
-                without_weir_variables(&mut command);
-                Ok(command)
-            }
+            Self::Weir => Ok(Command::new(std::env::current_exe()?)),
             Self::NodeSdk => {
                 let mut progress = |text: &str| tracing::info!("{text}");
                 let found = sdk::node(&mut progress, &AtomicBool::new(false));
@@ -154,7 +155,7 @@ fn role(
 ) -> io::Result<bool> {
     let files = RoleFiles::write(request)?;
     let mut command = request.program.command()?;
-    let child = command
+    let child = without_weir_variables(&mut command)
         .args(files.local_args(&request.args))
         .env(OFFSET_VARIABLE, request.clock_offset_ns.to_string())
         .stdin(Stdio::piped())
