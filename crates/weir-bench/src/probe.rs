@@ -23,6 +23,7 @@ use super::child::{OwnedChild, log_tail};
 use super::observer::Observer;
 use super::result::MeasuredWindow;
 use crate::plan::{Architecture, Plan};
+use weir_load::child_environment::without_weir_variables;
 use weir_load::stamp::Stamp;
 use weir_load::worker::protocol::LedgerEntry;
 
@@ -153,7 +154,8 @@ struct SdkOutput {
 impl ProbeProcess {
     /// Starts the client on this machine. Its output and its log are stored next to the program.
     pub(super) fn start(sdk: &NodeSdk, script: ProbeScript) -> Result<Self, ProbeError> {
-        let mut child = Command::new(&sdk.node_bin)
+        let mut command = Command::new(&sdk.node_bin);
+        let mut child = without_weir_variables(&mut command)
             .args(script.args())
             .env("NODE_PATH", sdk.modules())
             .stdin(Stdio::piped())

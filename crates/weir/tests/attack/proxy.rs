@@ -123,7 +123,7 @@ fn unfinished_requests(attack: &Attack<'_>) {
             continue;
         };
         let start = produce_start(TOPIC, each + 1_000);
-        let body = vec![0; 1 << 20];
+        let body = vec![0; attack.scale.pick(1 << 20, 128 << 10)];
         let mut sent = 0;
         let mut is_open = send(&mut stream, &start, attack.stop);
         // A connection that is not read stays open, because it may be read later.

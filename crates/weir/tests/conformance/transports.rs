@@ -14,8 +14,9 @@ use super::test_env::{Case, TEST_TIMEOUT, any_port};
 /// Number of records in cases with many records.
 const RECORDS: usize = 600;
 /// Configuration of a gateway that keeps a session until its client has found out that its
-/// connection is lost, which may take longer than by default on a busy machine.
-const LONG_RECOVERY: &str = "[limits]\nrecovery_ms = 120000\n";
+/// connection is lost, also between two polls. On a busy machine this may take longer than by
+/// default.
+const LONG_RECOVERY: &str = "[limits]\nrecovery_ms = 120000\nunbound_timeout_ms = 120000\n";
 
 pub(crate) fn ws_streaming(case: &Case<'_>) -> Result<()> {
     over(case, "WS-STREAMING")
