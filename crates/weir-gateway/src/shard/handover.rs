@@ -108,12 +108,15 @@ impl Shard {
         }
         let mut from = None;
         if let Some(received) = bind.recovery_from {
+            entry.recovers = true;
             from = entry.rewind(received);
             if from.is_none() {
                 self.clients.counters.recoveries_refused += 1;
                 return Err(refused(SessionCode::RECOVERY_UNAVAILABLE));
             }
             self.clients.counters.recoveries += 1;
+        } else {
+            entry.continue_after_last_stream();
         }
         let journal = entry.journal.as_ref();
         if journal.is_some_and(|journal| !journal.is_readable(line_max)) {

@@ -31,6 +31,8 @@ pub(super) struct SessionJournal {
     frames: VecDeque<JournalFrame>,
     /// Number of the last data notification before the first frame.
     before: u64,
+    /// Number of the last data notification before the current stream connection.
+    stream_after: u64,
     sent: usize,
     sent_bytes: usize,
     unsent_bytes: usize,
@@ -47,6 +49,7 @@ impl SessionJournal {
     pub(super) fn new(before: u64) -> Self {
         Self {
             before,
+            stream_after: before,
             ..Self::default()
         }
     }
@@ -154,6 +157,19 @@ impl SessionJournal {
         Some(before)
     }
 
+    /// Remembers where a new stream connection starts, for [`Self::rewind_stream`].
+    pub(super) fn begin_stream(&mut self) {
+        let sent = self.frames.range(..self.sent);
+        let count: u64 = sent.map(|frame| u64::from(frame.count)).sum();
+        self.stream_after = self.before + count;
+    }
+
+    /// Marks the frames of the current stream connection as unsent, unless the first ones are no
+    /// longer stored.
+    pub(super) fn rewind_stream(&mut self) {
+        self.rewind(self.stream_after);
+    }
+
     pub(super) fn trim(&mut self, now_ms: u64, limits: JournalLimits) {
         while self.sent > 0 {
             let Some(first) = self.frames.front() else {
@@ -211,6 +227,21 @@ mod tests {
             assert_eq!(journal.rewind(received), from, "{received}");
             assert_eq!(drain(&mut journal), replayed);
         }
+    }
+
+    #[test]
+    fn rewind_stream_continues_at_its_start() {
+        let mut journal = SessionJournal::new(10);
+        journal.push_sent(vec![1].into(), 2, 0, LARGE);
+        journal.begin_stream();
+        journal.push_sent(vec![2].into(), 1, 0, LARGE);
+        journal.push_sent(vec![3].into(), 1, 0, LARGE);
+        journal.rewind_stream();
+        assert_eq!(drain(&mut journal), [2, 3]);
+        let none = JournalLimits { bytes: 0, ..LARGE };
+        journal.trim(0, none);
+        journal.rewind_stream();
+        assert!(drain(&mut journal).is_empty(), "no longer stored");
     }
 
     #[test]

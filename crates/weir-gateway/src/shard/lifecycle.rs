@@ -172,7 +172,7 @@ impl Clients {
         } else if let Some(entry) = self.sessions.get_mut(key) {
             self.counters.streams_lost += 1;
             entry.conn = NO_CONNECTION;
-            self.writer.unbind(wire, entry, wait_ms);
+            self.writer.unbind(wire, entry, wait_ms, true);
         }
     }
 

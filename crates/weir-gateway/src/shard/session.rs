@@ -54,6 +54,8 @@ pub(super) struct SessionEntry {
     pub(super) admission_id: AdmissionId,
     pub(super) diffs: AcceptedDiffs,
     pub(super) version: Version,
+    /// `true` once the client has recovered the session after a lost connection.
+    pub(super) recovers: bool,
     /// Form of the events that the client gets; `None` for TLCP lines.
     pub(super) event_form: Option<EventForm>,
     /// Maximum line length in bytes that the client can read on its current stream connection.
@@ -66,6 +68,8 @@ pub(super) enum StreamBinding {
     /// No connection. The client can bind the session until `until_ms`.
     Unbound {
         until_ms: u64,
+        /// `true` if the last stream ended without `LOOP`.
+        lost: bool,
     },
     /// Stream in the body of an HTTP response.
     Http {
@@ -159,6 +163,22 @@ impl SessionEntry {
         }
     }
 
+    /// Prepares a bind request without `LS_recovery_from`, which assumes that all data of the last
+    /// stream was received.
+    ///
+    /// A client that recovers sessions does not know of a stream that ended without `LOOP`: its
+    /// request for that stream arrived after the client had given up the connection. So the data of
+    /// that stream is sent again.
+    pub(super) fn continue_after_last_stream(&mut self) {
+        let looped = matches!(
+            self.binding.as_deref(),
+            Some(StreamBinding::Unbound { lost: false, .. })
+        );
+        if let (true, false, Some(journal)) = (self.recovers, looped, &mut self.journal) {
+            journal.rewind_stream();
+        }
+    }
+
     /// Returns the identity of the client, if clients are identified.
     pub(super) fn identity(&self) -> Option<&Arc<UserIdentity>> {
         self.access.as_ref().map(|access| access.identity())
@@ -174,7 +194,7 @@ impl SessionEntry {
     pub(super) fn next_wake_ms(&self) -> u64 {
         let stream_ms = match self.binding.as_deref() {
             None | Some(StreamBinding::Http { .. }) => self.core.next_wake_ms(),
-            Some(StreamBinding::Unbound { until_ms }) => *until_ms,
+            Some(StreamBinding::Unbound { until_ms, .. }) => *until_ms,
             Some(StreamBinding::Poll(poll)) => poll.until_ms,
         };
         let messages = self.messages.as_ref();
@@ -300,6 +320,7 @@ impl Sessions {
             admission_id: 0,
             diffs: Diffs::NONE.into(),
             version: Version::NEWEST,
+            recovers: false,
             event_form: None,
             line_max: u32::MAX,
         });

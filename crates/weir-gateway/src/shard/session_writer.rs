@@ -219,16 +219,23 @@ impl SessionWriter {
                 entry.conn = NO_CONNECTION;
             }
         }
-        self.unbind(wire, entry, pause_ms + self.unbound_ms);
+        self.unbind(wire, entry, pause_ms + self.unbound_ms, false);
         accepted
     }
 
-    pub(super) fn unbind(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, wait_ms: u64) {
+    /// Waits for another bind. `lost`: the stream ended without `LOOP`.
+    pub(super) fn unbind(
+        &mut self,
+        wire: &mut impl Wire,
+        entry: &mut SessionEntry,
+        wait_ms: u64,
+        lost: bool,
+    ) {
         if entry.is_bound() {
             self.unbound += 1;
         }
         let until_ms = wire.now_ms().saturating_add(wait_ms);
-        entry.binding = Some(Box::new(StreamBinding::Unbound { until_ms }));
+        entry.binding = Some(Box::new(StreamBinding::Unbound { until_ms, lost }));
         entry.arm(wire);
     }
 
@@ -245,6 +252,9 @@ impl SessionWriter {
         }
         entry.binding = binding;
         entry.window = window;
+        if let Some(journal) = &mut entry.journal {
+            journal.begin_stream();
+        }
     }
 
     /// Sends queued frames as far as the connection accepts them. Returns `true` if all were sent.

@@ -132,7 +132,9 @@ impl Shard {
         let Some(entry) = self.clients.sessions.get_mut(key) else {
             return;
         };
-        self.clients.writer.unbind(wire, entry, DECISION_MS_MAX);
+        self.clients
+            .writer
+            .unbind(wire, entry, DECISION_MS_MAX, false);
         let id = entry.core.id().as_str().to_owned();
         let request = (pending.info).notify_new_session(&id, &pending.context);
         let lines = responses.lines.split_off(begin);

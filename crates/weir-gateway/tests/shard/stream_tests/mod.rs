@@ -468,6 +468,38 @@ fn unbound_sessions_time_out() {
     assert_eq!(env.shard.clients.writer.unbound, 0);
 }
 
+/// A client gives up a connection and recovers the session; then its last request on that
+/// connection arrives and takes over the session.
+#[test]
+fn late_bind_request_loses_nothing() {
+    let mut env = TestEnv::new(GatewayLimits::default());
+    let id = env.create(1, "");
+    let bind = format!("LS_session={id}&LS_send_sync=false&LS_reduce_head=true");
+    let subscribed = |number| {
+        let confirmed = format!("SUBOK,{number},1,1");
+        [confirmed, format!("CONF,{number},unlimited,unfiltered")]
+    };
+    env.add(&id, 1);
+    env.lose(1);
+    let recover = format!("{bind}&LS_recovery_from=2&LS_polling=true&LS_polling_millis=0");
+    assert_eq!(env.http(2, "bind_session", &recover), ["PROG,2", "LOOP,0"]);
+    assert_eq!(env.http(3, "bind_session", &bind), [""; 0], "the late one");
+    env.add(&id, 2);
+    assert_eq!(env.wire.lines(3), subscribed(2));
+    env.lose(3);
+    assert_eq!(env.http(4, "bind_session", &bind), subscribed(2));
+    // Also if the gateway has not noticed the end of that connection.
+    assert_eq!(env.http(5, "bind_session", &bind), subscribed(2));
+    let rebind = format!("LS_session={id}&LS_reqId=1&LS_op=force_rebind");
+    assert_eq!(env.http(6, "control", &rebind), ["REQOK,1"]);
+    assert_eq!(env.wire.lines(5), ["LOOP,0"]);
+    assert_eq!(
+        env.http(7, "bind_session", &bind),
+        [""; 0],
+        "all was received"
+    );
+}
+
 #[test]
 fn recovery_covers_recent_notifications_only() {
     let limits = GatewayLimits::default();
