@@ -103,8 +103,8 @@ const KEYED: &str = include_str!("../../../plans/keyed.toml");
 #[test]
 fn fail_on_without_comparable_metrics_exits_with_4() {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/runs");
-    let once = "20261128T204116Z/scenario3/keyed/20261128T204120Z-keyed";
-    let once_again = "20261128T204116Z/scenario3/keyed/20261128T204445Z-keyed";
+    let once = "20261129T221005Z/scenario3/keyed/20261129T221010Z-keyed";
+    let once_again = "20261129T221005Z/scenario3/keyed/20261129T221337Z-keyed";
     let five_times = "20261121T195033Z/keyed/20261121T195033Z-keyed";
     let compare = |sides: [&str; 2], gate: &[&str]| {
         let mut command = weir(&["bench", "compare"]);

@@ -34,9 +34,9 @@ pub(crate) struct SizeArgs {
 
 // Measured costs, as in docs/sizing.md.
 const CPU_US_PER_UPDATE: f64 = 10.6;
-const CPU_TLS_FACTOR: f64 = 1.26;
+const CPU_TLS_FACTOR: f64 = 1.23;
 const MEMORY_KB_PER_CLIENT: f64 = 5.2;
-const MEMORY_TLS_KB_PER_CLIENT: f64 = 4.1;
+const MEMORY_TLS_KB_PER_CLIENT: f64 = 3.8;
 const OVERHEAD_BYTES_PER_UPDATE: f64 = 67.0;
 /// Share of a core that is used in the long run, so that bursts do not wait.
 const CORE_SHARE: f64 = 0.5;
@@ -147,7 +147,7 @@ mod tests {
         let tls = Estimate::of(&args);
         assert!((tls.cpu_cores / plain.cpu_cores - CPU_TLS_FACTOR).abs() < 1e-9);
         let more_mb = tls.memory_mb - plain.memory_mb;
-        assert!((more_mb - 61.5).abs() < 1e-6, "{more_mb}");
+        assert!((more_mb - 57.0).abs() < 1e-6, "{more_mb}");
         args.gateways = 1;
         assert_eq!(Estimate::of(&args).clients, 30_000.0);
     }
