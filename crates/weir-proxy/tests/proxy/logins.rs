@@ -268,9 +268,10 @@ fn java_client_repeats_its_login_under_load() {
     let at = ["--bootstrap-server", &to, "--command-config", &config];
     let output_text = tool("VerifiableProducer", &[&at[..], &made].concat());
     assert!(output_text.contains("\"acked\":3000"), "{output_text}");
-    // Twelve seconds on a bootstrap and a broker connection.
+    // Twelve seconds on a bootstrap and a broker connection, which begin with a login each. A
+    // client without CPU time sends the records in fewer seconds.
     let count = logins(&proxy, "SCRAM-SHA-512", "accepted") - before;
-    assert!(count >= 5, "{count}");
+    assert!(count >= 4, "{count}");
     assert_eq!(
         proxy.metric("weir_proxy_sessions_expired_total{cluster=\"default\"}"),
         0
