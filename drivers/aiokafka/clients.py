@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import asynccontextmanager
 from time import monotonic_ns
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
@@ -33,6 +34,15 @@ async def prime(producer, topic):
         raise Refused(f"the primer was not delivered: {reason(error)}") from None
 
 
+async def send(producer, delivery, topic, value, key, report):
+    try:
+        future = await producer.send(topic, value, key, 0)
+    except KafkaError as error:
+        delivery.report(reason(error))
+    else:
+        future.add_done_callback(report)
+
+
 async def send_burst(producer, burst):
     topic, value, delivery = burst.topic, burst.value, burst.delivery
 
@@ -42,12 +52,7 @@ async def send_burst(producer, burst):
     for key in burst.keys:
         # The library gets no object for a record: creating it is part of sending.
         begin = monotonic_ns() if burst.per_record else 0
-        try:
-            future = await producer.send(topic, value, key, 0)
-        except KafkaError as error:
-            delivery.report(reason(error))
-        else:
-            future.add_done_callback(report)
+        await send(producer, delivery, topic, value, key, report)
         if burst.per_record:
             burst.send_ns += monotonic_ns() - begin
     burst.t1 = monotonic_ns()
@@ -101,7 +106,9 @@ async def start_direct(consumer, topic, assigned):
     consumer.seek(partition, 0)
 
 
-async def read(reading, settings, command, via):
+@asynccontextmanager
+async def started(reading, settings, command, via):
+    """Provides a consumer of the topic, which is stopped afterwards."""
     topic = command.text("topic")
     if via not in ("group", "assign"):
         raise Refused(f'unknown via "{via}"')
@@ -114,6 +121,13 @@ async def read(reading, settings, command, via):
             await consumer.start()
         else:
             await start_direct(consumer, topic, reading.assigned)
+        yield consumer
+    finally:
+        await give_up(consumer, 5)
+
+
+async def read(reading, settings, command, via):
+    async with started(reading, settings, command, via) as consumer:
         while reading.got < reading.count:
             if command.late():
                 raise reading.unfinished()
@@ -124,5 +138,27 @@ async def read(reading, settings, command, via):
         if reading.with_commit:
             await consumer.commit()
             reading.s4 = monotonic_ns()
-    finally:
-        await give_up(consumer, 5)
+
+
+async def copy(reading, delivery, settings, producer, command):
+    """Sends each record of a topic to another one. Returns the time after the last send."""
+    to = command.text("to")
+
+    def report(future):
+        count_report(delivery, future)
+
+    async with started(reading, settings, command, command.text("via")) as consumer:
+        while reading.got < reading.count:
+            if command.late():
+                raise reading.unfinished()
+            for records in (await consumer.getmany(timeout_ms=500)).values():
+                for record in records:
+                    before = reading.got
+                    is_last = reading.take(record.key, record.value)
+                    if reading.got > before:
+                        await send(producer, delivery, to, record.value, record.key, report)
+                    if is_last:
+                        break
+        t1 = monotonic_ns()
+        await finish(producer, delivery)
+    return t1

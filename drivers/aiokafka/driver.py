@@ -13,11 +13,11 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pard
 import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from clients import give_up, prime, read, send_burst
+from clients import copy, give_up, prime, read, send_burst
 from roundtrip import Roundtrip
 from settings import Settings, security
 from steady import steady_consume, steady_produce
-from weir_driver import Burst, Mark, Reading, Refused, serve
+from weir_driver import Burst, Delivery, Mark, Reading, Refused, serve
 
 
 class Driver:
@@ -111,6 +111,13 @@ class Driver:
         await read(reading, self.configured(), command, command.text("via"))
         return reading.json()
 
+    async def copy(self, command):
+        settings, producer = self.configured(), await self.warm(command.text("to"))
+        reading = Reading(command)
+        delivery = Delivery(reading.count)
+        t1 = await copy(reading, delivery, settings, producer, command)
+        return reading.copied(delivery, t1)
+
     async def roundtrip(self, command):
         return await Roundtrip(command).run(self.configured())
 
@@ -152,10 +159,11 @@ def main():
         "binding": "",
         "capabilities": [
             "produce.cold", "produce.metadata", "produce.warm", "consume.group", "consume.assign",
-            "roundtrip.burst", "roundtrip.open", "steady.produce", "steady.consume",
+            "copy.group", "copy.assign", "roundtrip.burst", "roundtrip.open", "steady.produce",
+            "steady.consume",
         ],
     }
-    names = ("configure", "warmup", "produce", "consume", "roundtrip", "steady", "bye")
+    names = ("configure", "warmup", "produce", "consume", "copy", "roundtrip", "steady", "bye")
     serve(hello, {name: in_loop(loop, driver, getattr(driver, name)) for name in names})
 
 

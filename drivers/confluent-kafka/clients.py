@@ -1,5 +1,6 @@
 """Producers and consumers of confluent-kafka, as every command uses them."""
 
+from contextlib import contextmanager
 from time import monotonic_ns, sleep
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -105,7 +106,9 @@ def take(consumer, timeout):
     return messages
 
 
-def read(reading, settings, command, via):
+@contextmanager
+def started(reading, settings, command, via):
+    """Provides a consumer of the topic, which is closed afterwards."""
     topic = command.text("topic")
     if via not in ("group", "assign"):
         raise Refused(f'unknown via "{via}"')
@@ -117,6 +120,13 @@ def read(reading, settings, command, via):
         else:
             consumer.assign([TopicPartition(topic, 0, 0)])
             reading.assigned()
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def read(reading, settings, command, via):
+    with started(reading, settings, command, via) as consumer:
         while reading.got < reading.count:
             if command.late():
                 raise reading.unfinished()
@@ -126,5 +136,28 @@ def read(reading, settings, command, via):
         if reading.with_commit:
             consumer.commit(asynchronous=False)
             reading.s4 = monotonic_ns()
-    finally:
-        consumer.close()
+
+
+def copy(reading, delivery, settings, producer, command):
+    """Sends each record of a topic to another one. Returns the time after the last send."""
+    to = command.text("to")
+
+    def report(error, _message):
+        delivery.report(error)
+
+    with started(reading, settings, command, command.text("via")) as consumer:
+        while reading.got < reading.count:
+            if command.late():
+                raise reading.unfinished()
+            for message in take(consumer, min(0.5, command.left())):
+                before, key, value = reading.got, message.key(), message.value()
+                is_last = reading.take(key, value)
+                if reading.got > before:
+                    send(producer, command, to, value, key, report)
+                    if not before % SERVE_EVERY:
+                        producer.poll(0)
+                if is_last:
+                    break
+        t1 = monotonic_ns()
+        finish(producer, delivery, command)
+    return t1

@@ -12,11 +12,11 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pard
 import confluent_kafka
 from confluent_kafka import Consumer, Producer
 
-from clients import ask_metadata, prime, read, send_burst
+from clients import ask_metadata, copy, prime, read, send_burst
 from roundtrip import Roundtrip
 from settings import Settings
 from steady import steady_consume, steady_produce
-from weir_driver import Burst, Mark, Reading, Refused, serve
+from weir_driver import Burst, Delivery, Mark, Reading, Refused, serve
 
 
 class Driver:
@@ -109,6 +109,17 @@ class Driver:
         read(reading, self.configured(), command, command.text("via"))
         return reading.json()
 
+    def copy(self, command):
+        settings, producer = self.configured(), self.warm(command.text("to"), command)
+        reading = Reading(command)
+        delivery = Delivery(reading.count)
+        try:
+            t1 = copy(reading, delivery, settings, producer, command)
+        except Exception:
+            self.close()
+            raise
+        return reading.copied(delivery, t1)
+
     def roundtrip(self, command):
         return Roundtrip(self.configured(), command).run()
 
@@ -130,10 +141,11 @@ def main():
         "binding": f"confluent-kafka for Python {confluent_kafka.__version__}",
         "capabilities": [
             "produce.cold", "produce.metadata", "produce.warm", "consume.group", "consume.assign",
-            "roundtrip.burst", "roundtrip.open", "steady.produce", "steady.consume",
+            "copy.group", "copy.assign", "roundtrip.burst", "roundtrip.open", "steady.produce",
+            "steady.consume",
         ],
     }
-    names = ("configure", "warmup", "produce", "consume", "roundtrip", "steady", "bye")
+    names = ("configure", "warmup", "produce", "consume", "copy", "roundtrip", "steady", "bye")
     serve(hello, {name: getattr(driver, name) for name in names})
 
 

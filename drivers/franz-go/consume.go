@@ -15,7 +15,9 @@ type reading struct {
 	*command
 	viaGroup bool
 	// The expected value, if values are compared.
-	value  []byte
+	value []byte
+	// Gets each record, if records are not only read.
+	sink   func(*kgo.Record)
 	s0     mark
 	s1     atomic.Int64
 	s2, s3 mark
@@ -25,15 +27,22 @@ type reading struct {
 	bad    int
 }
 
+func newReading(cmd *command) (*reading, error) {
+	if cmd.Via != "group" && cmd.Via != "assign" {
+		return nil, fmt.Errorf("unknown via %q", cmd.Via)
+	}
+	return &reading{command: cmd, viaGroup: cmd.Via == "group"}, nil
+}
+
 func (d *driver) consume(cmd *command, answer answer) error {
-	r := reading{command: cmd, viaGroup: cmd.Via == "group"}
-	if !r.viaGroup && cmd.Via != "assign" {
-		return fmt.Errorf("unknown via %q", cmd.Via)
+	r, err := newReading(cmd)
+	if err != nil {
+		return err
 	}
 	if cmd.Verify {
 		r.value = makeValue(cmd.Len, cmd.Seed)
 	}
-	if err := r.run(d.settings, cmd.timeout()); err != nil {
+	if err := r.run(d.settings, cmd.timeout(), r.commit); err != nil {
 		return err
 	}
 	marks := map[string]int64{"s0": r.s0.at, "s1": r.s1.Load(), "s2": r.s2.at, "s3": r.s3.at}
@@ -46,7 +55,8 @@ func (d *driver) consume(cmd *command, answer answer) error {
 	return nil
 }
 
-func (r *reading) run(settings *settings, timeout time.Duration) error {
+// Reads all records. `finish` is called with the open client after the last one.
+func (r *reading) run(settings *settings, timeout time.Duration, finish func(context.Context, *kgo.Client) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var opts []kgo.Opt
@@ -76,7 +86,7 @@ func (r *reading) run(settings *settings, timeout time.Duration) error {
 		}
 		r.take(fetches)
 	}
-	return r.commit(ctx, client)
+	return finish(ctx, client)
 }
 
 func fromStart(topic string) map[string]map[int32]kgo.Offset {
@@ -100,6 +110,9 @@ func (r *reading) take(fetches kgo.Fetches) {
 			r.s2 = end()
 		}
 		r.check(key, record)
+		if r.sink != nil {
+			r.sink(record)
+		}
 		if r.got++; r.got == r.Count {
 			r.s3 = end()
 			return

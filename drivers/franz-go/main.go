@@ -18,7 +18,8 @@ import (
 
 var capabilities = []string{
 	"produce.cold", "produce.metadata", "produce.warm", "consume.group", "consume.assign",
-	"roundtrip.burst", "roundtrip.open", "steady.produce", "steady.consume",
+	"copy.group", "copy.assign", "roundtrip.burst", "roundtrip.open", "steady.produce",
+	"steady.consume",
 }
 
 // A command's fields; each command uses some.
@@ -37,6 +38,7 @@ type command struct {
 	State      string                     `json:"state"`
 	PerRecord  bool                       `json:"per_record"`
 	Via        string                     `json:"via"`
+	To         string                     `json:"to"`
 	Verify     bool                       `json:"verify"`
 	Commit     bool                       `json:"commit"`
 	Rate       float64                    `json:"rate"`
@@ -53,10 +55,13 @@ func (c *command) check() error {
 		}
 	}
 	switch c.Op {
-	case "warmup", "produce", "consume", "roundtrip", "steady":
+	case "warmup", "produce", "consume", "copy", "roundtrip", "steady":
 		if c.Topic == "" {
 			return errors.New(`the command lacks "topic"`)
 		}
+	}
+	if c.Op == "copy" && c.To == "" {
+		return errors.New(`the command lacks "to"`)
 	}
 	return nil
 }
@@ -184,6 +189,7 @@ var commands = map[string]func(*driver, *command, answer) error{
 	"warmup":    (*driver).warmup,
 	"produce":   (*driver).produce,
 	"consume":   (*driver).consume,
+	"copy":      (*driver).copy,
 	"roundtrip": (*driver).roundtrip,
 	"steady":    (*driver).steady,
 }

@@ -250,7 +250,7 @@ func (d *driver) warmup(cmd *command, answer answer) error {
 		return fmt.Errorf("%d records of the warm-up failed: %s", failed, b.delivery.errors[0])
 	}
 	r := reading{command: cmd}
-	if err := r.run(d.settings, cmd.timeout()-time.Since(begin)); err != nil {
+	if err := r.run(d.settings, cmd.timeout()-time.Since(begin), r.commit); err != nil {
 		return err
 	}
 	records := float64(max(1, cmd.Count))

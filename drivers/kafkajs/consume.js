@@ -86,11 +86,15 @@ class Consuming {
     this.s1 = reader.joinedAt;
     if (this.count === 0) this.s2 = this.s3 = end();
     else await Promise.race([done, reader.crashed]);
+    await this.finish();
     if (!this.commit) return;
     const offset = String(BigInt(this.lastOffset) + 1n);
     await reader.consumer.commitOffsets([{ topic: this.topic, partition: 0, offset }]);
     this.s4 = now();
   }
+
+  // Called when the last record was read, before the consumer is stopped.
+  async finish() {}
 
   take(messages) {
     for (const { key, value, offset } of messages) {

@@ -9,6 +9,7 @@ const { runInNewContext } = require('node:vm');
 
 const { version } = require('kafkajs/package.json');
 const { Consuming } = require('./consume');
+const { Copying } = require('./copy');
 const { Command, refuse, say, stats } = require('./measure');
 const { produce, warmUp } = require('./produce');
 const { roundtrip } = require('./roundtrip');
@@ -17,7 +18,7 @@ const { steady } = require('./steady');
 
 // The library reads in groups only.
 const CAPABILITIES = [
-  'produce.cold', 'produce.metadata', 'produce.warm', 'consume.group',
+  'produce.cold', 'produce.metadata', 'produce.warm', 'consume.group', 'copy.group',
   'roundtrip.burst', 'roundtrip.open', 'steady.produce', 'steady.consume',
 ];
 
@@ -61,6 +62,10 @@ const operations = {
 
   async consume(command) {
     return new Consuming(configured(), command).run();
+  },
+
+  async copy(command) {
+    return new Copying(configured(), command).run();
   },
 
   async roundtrip(command) {

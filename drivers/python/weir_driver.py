@@ -373,6 +373,22 @@ class Reading:
     def cpu_us_per_record(self):
         return self.s3.cpu_us(self.s0) / max(1, self.count)
 
+    def copied(self, delivery, t1):
+        """Describes a copy whose last record was sent at `t1`."""
+        if self.s2 is None:  # without records
+            self.s2 = delivery.last
+        t2 = max(self.s2.at, delivery.last.at)
+        marks = {"s0": self.s0.at, "s1": self.s1 or self.s2.at, "s2": self.s2.at, "t1": t1, "t2": t2}
+        return {
+            "marks": instants(**marks),
+            "cpu_us": delivery.last.cpu_us(self.s0),
+            "copy_cpu_us": delivery.last.cpu_us(self.s2),
+            "got": self.got,
+            "bytes": self.bytes,
+            "bad": self.bad,
+            **delivery.json(),
+        }
+
     def json(self):
         if self.s3 is None:  # without records
             self.s2 = self.s3 = Mark.end()

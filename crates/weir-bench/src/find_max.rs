@@ -5,16 +5,15 @@ use std::mem;
 use std::time::Duration;
 
 use weir_stats::run::{
-    Cell, CellStatus, FindMax, FindMaxOutcome, FindMaxPhase as ClientPhase, FindMaxStep,
-    SeriesPoint,
+    Cell, CellStatus, FindMax, FindMaxOutcome, FindMaxPhase, FindMaxStep, SeriesPoint,
 };
+use weir_stats::search::{NextStep, Range, Search, Trial};
 use weir_stats::{steady_state, trend};
 
 use super::cell::{self, CellContext, CellSpec};
 use super::figure_names::QUEUE_FULL;
 use super::level_history::{self, HostLimits};
 use super::observer::Observer;
-use super::search::{NextStep, Range, Search, Trial};
 use super::{quality, verdict};
 use crate::experiment::turns::CellLog;
 use crate::plan::{Architecture, Plan, PlanEstimate, StopRules};
@@ -123,7 +122,7 @@ impl SearchSteps<'_> {
         self.describe(outcome)
     }
 
-    fn attempt(&mut self, value: f64, phase: ClientPhase) -> Trial {
+    fn attempt(&mut self, value: f64, phase: FindMaxPhase) -> Trial {
         let (options, mut plan) = (self.options, self.context.plan.clone());
         let mut clients = options.clients;
         match options.variable {
@@ -135,7 +134,7 @@ impl SearchSteps<'_> {
             // The range of the search has whole numbers only.
             Variable::Clients => clients = value as u64,
         }
-        if phase == ClientPhase::Confirm {
+        if phase == FindMaxPhase::Confirm {
             plan.hold = plan.hold.saturating_mul(CONFIRM_HOLDS);
         }
         let mut subjects = self.context.plan.subjects().into_iter();
@@ -214,7 +213,7 @@ impl SearchSteps<'_> {
     }
 }
 
-fn step(value: f64, phase: ClientPhase, cell: &Cell, trial: &Trial) -> FindMaxStep {
+fn step(value: f64, phase: FindMaxPhase, cell: &Cell, trial: &Trial) -> FindMaxStep {
     let (held, why) = match trial {
         Trial::Sustained => (Some(true), None),
         Trial::NotSustained(reason) => (Some(false), Some(reason.clone())),
@@ -285,12 +284,12 @@ fn rise_reason(series: &[SeriesPoint], hold_s: f64) -> Option<String> {
     })
 }
 
-fn phase_name(phase: ClientPhase) -> &'static str {
+fn phase_name(phase: FindMaxPhase) -> &'static str {
     match phase {
-        ClientPhase::Bracket => "testing",
-        ClientPhase::Bisect => "narrowing down:",
-        ClientPhase::Confirm => "confirming",
-        ClientPhase::ConfirmAbove => "confirming the limit:",
+        FindMaxPhase::Bracket => "testing",
+        FindMaxPhase::Bisect => "narrowing down:",
+        FindMaxPhase::Confirm => "confirming",
+        FindMaxPhase::ConfirmAbove => "confirming the limit:",
     }
 }
 
@@ -309,7 +308,7 @@ impl FindMaxOptions {
                 Variable::Clients => value as u64,
             };
             time += PlanEstimate::cell_time(plan, self.architecture, clients);
-            if matches!(phase, ClientPhase::Confirm) {
+            if matches!(phase, FindMaxPhase::Confirm) {
                 time += plan.hold.saturating_mul(CONFIRM_HOLDS - 1);
             }
             search.record_result(match value <= capacity {

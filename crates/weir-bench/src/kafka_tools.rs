@@ -105,9 +105,17 @@ pub(super) fn summary(output: &str) -> CellResult<ProducerPerf> {
     parsed.total.ok_or_else(|| no_result(output))
 }
 
-pub(super) fn row(output: &str) -> CellResult<ConsumerPerf> {
+/// Returns the result of the consumer tool, which ends without an error if it has not received all
+/// records in time.
+pub(super) fn row(output: &str, records: u64) -> CellResult<ConsumerPerf> {
     let first = parse_consumer(output).into_iter().next();
-    first.ok_or_else(|| no_result(output))
+    let row = first.ok_or_else(|| no_result(output))?;
+    match row.messages {
+        received if received < records => Err(CellFailure::because(format!(
+            "the tool received {received} of {records} records"
+        ))),
+        _ => Ok(row),
+    }
 }
 
 fn no_result(output: &str) -> CellFailure {

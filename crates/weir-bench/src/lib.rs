@@ -26,7 +26,6 @@ mod result;
 mod role_group;
 mod runner;
 mod saturation;
-mod search;
 mod serve;
 mod settings;
 mod shares;

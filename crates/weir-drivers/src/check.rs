@@ -10,9 +10,9 @@ use weir_stats::run::Distribution;
 
 use super::error::DriverFailure;
 use super::protocol::{
-    Configure, Configured, Consume, Consumed, Delivered, DriverHello, Hello, PROTOCOL,
-    ProduceCommand, Produced, RoundTrip, RoundTripped, Stats, Steady, SteadyDone, SteadySecond,
-    TopicEnd, WarmUp, WarmedUp,
+    Burst, Configure, Configured, Consume, Consumed, Copied, CopyTopic, Delivered, DriverHello,
+    Hello, PROTOCOL, ProduceCommand, Produced, RoundTrip, RoundTripped, Stats, Steady, SteadyDone,
+    SteadySecond, TopicEnd, WarmUp, WarmedUp,
 };
 
 /// Fields of a command to a driver.
@@ -161,8 +161,7 @@ impl DriverRequest for Consume {
     type Response = Consumed;
 
     fn check(&self, response: &Consumed, seen: &CommandObservation<'_>) -> CheckResult {
-        let (marks, commit, len) = (&response.marks, self.commit, self.burst.len);
-        let (got, bad, bytes) = (response.got, response.bad, response.bytes);
+        let (marks, commit) = (&response.marks, self.commit);
         let s4 = if marks.s4.is_some() {
             "present"
         } else {
@@ -177,17 +176,28 @@ impl DriverRequest for Consume {
             ("s3", marks.s3),
             ("s4", last),
         ])?;
-        let count = self.burst.count;
-        ensure!(got == count => "got is {got}, but {count} records were requested");
-        ensure!(bad <= got => "bad is {bad}, but got is {got}");
-        let expected = got.saturating_mul(len.saturating_add(KEY_BYTES));
-        ensure!(bad > 0 || bytes == expected
-            => "bytes is {bytes}, but {got} records of {len} bytes and a key have {expected}");
-        let (cpu, drain) = (response.cpu_us, response.drain_cpu_us);
-        ensure!(non_negative("drain_cpu_us", drain)? <= cpu + ROUNDING_US
-            => "drain_cpu_us is {drain:.0}, but cpu_us is {cpu:.0}");
+        check_received(&self.burst, response.got, response.bytes, response.bad)?;
+        let cpu = response.cpu_us;
+        check_part("drain_cpu_us", response.drain_cpu_us, cpu)?;
         seen.check_span(marks.s0, last)?;
         seen.check_times(marks.s0, marks.s3, cpu)
+    }
+}
+
+impl DriverRequest for CopyTopic {
+    const OP: &'static str = "copy";
+    type Response = Copied;
+
+    fn check(&self, response: &Copied, seen: &CommandObservation<'_>) -> CheckResult {
+        let marks = &response.marks;
+        check_ascending(&[("s0", marks.s0), ("s1", marks.s1), ("s2", marks.s2)])?;
+        for (name, mark) in [("t1", marks.t1), ("t2", marks.t2)] {
+            check_ascending(&[("s2", marks.s2), (name, mark)])?;
+        }
+        check_received(&self.burst, response.got, response.bytes, response.bad)?;
+        check_all_reported(self.burst.count, &response.delivered)?;
+        check_part("copy_cpu_us", response.copy_cpu_us, response.cpu_us)?;
+        seen.check_times(marks.s0, marks.t1.max(marks.t2), response.cpu_us)
     }
 }
 
@@ -359,6 +369,24 @@ fn check_all_reported(count: u64, delivered: &Delivered) -> CheckResult {
     let Delivered { acked, failed, .. } = delivered;
     ensure!(acked.checked_add(*failed) == Some(count)
         => "acked {acked} and failed {failed} do not add up to {count}");
+    Ok(())
+}
+
+/// Checks the numbers of records that were read, and of their bytes.
+fn check_received(requested: &Burst, got: u64, bytes: u64, bad: u64) -> CheckResult {
+    let (count, len) = (requested.count, requested.len);
+    ensure!(got == count => "got is {got}, but {count} records were requested");
+    ensure!(bad <= got => "bad is {bad}, but got is {got}");
+    let expected = got.saturating_mul(len.saturating_add(KEY_BYTES));
+    ensure!(bad > 0 || bytes == expected
+        => "bytes is {bytes}, but {got} records of {len} bytes and a key have {expected}");
+    Ok(())
+}
+
+/// Checks that the CPU time `part` of a command is not above that of all of it.
+fn check_part(name: &str, part: f64, cpu_us: f64) -> CheckResult {
+    ensure!(non_negative(name, part)? <= cpu_us + ROUNDING_US
+        => "{name} is {part:.0}, but cpu_us is {cpu_us:.0}");
     Ok(())
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::check::{CommandObservation, DriverRequest, GetStats};
 use super::error::DriverFailure;
 use super::protocol::{
-    AssignmentMode, Burst, ClientSettings, Configure, Consume, DriverLine, ProduceCommand,
-    ProducerState, RoundTrip, Steady, SteadySecond, TopicEnd, WarmUp, parse_line, parse_response,
+    AssignmentMode, Burst, ClientSettings, Configure, Consume, CopyTopic, DriverLine,
+    ProduceCommand, ProducerState, RoundTrip, Steady, SteadySecond, TopicEnd, WarmUp, parse_line,
+    parse_response,
 };
 use weir_stats::run::Distribution;
 
@@ -36,7 +37,7 @@ fn check(command: u8, response: serde_json::Value, seconds: &[SteadySecond]) {
         count: RECORDS,
         seed: 1,
     };
-    match command % 7 {
+    match command % 8 {
         0 => {
             let requested = ProduceCommand {
                 burst: burst(),
@@ -95,6 +96,20 @@ fn check(command: u8, response: serde_json::Value, seconds: &[SteadySecond]) {
             };
             check_accepted(&requested, response, seconds, |_| ());
         }
+        6 => {
+            let requested = CopyTopic {
+                burst: burst(),
+                to: String::new(),
+                via: AssignmentMode::Assign,
+            };
+            check_accepted(&requested, response, seconds, |it| {
+                assert!(it.marks.s0 <= it.marks.t1 && it.marks.s2 <= it.marks.t2);
+                assert_eq!(
+                    (it.got, it.delivered.acked + it.delivered.failed),
+                    (RECORDS, RECORDS)
+                );
+            });
+        }
         _ => check_accepted(&GetStats {}, response, seconds, |_| ()),
     }
 }
@@ -139,7 +154,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// Seeds of the fuzz target, which must get past parsing.
-    const SEEDS: [&[u8]; 3] = [
+    const SEEDS: [&[u8]; 4] = [
+        include_bytes!("../../../fuzz/seeds/driver_output/copied"),
         include_bytes!("../../../fuzz/seeds/driver_output/produced"),
         include_bytes!("../../../fuzz/seeds/driver_output/roundtripped"),
         include_bytes!("../../../fuzz/seeds/driver_output/steady"),

@@ -37,6 +37,13 @@ impl HostUsage {
         }
     }
 
+    /// Returns the bytes that processes of this machine have sent to each other so far, with the
+    /// headers of TCP and IP. `None` if the broker is not one of them.
+    pub fn wire_bytes(&self) -> Option<u64> {
+        self.broker.as_ref()?;
+        Some(procfs::net::dev_status().ok()?.get("lo")?.sent_bytes)
+    }
+
     /// Takes a reading; `drivers` are processes of the run as well.
     pub fn read(&mut self, drivers: &[u32]) {
         let (Some(broker), Ok(kernel)) = (&self.broker, KernelStats::current()) else {
@@ -163,6 +170,26 @@ const SAMPLE_INTERVAL_MAX: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_on_the_wire_grow_with_traffic() {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let usage = HostUsage::new(2, Some(Vec::new()));
+        let before = usage.wire_bytes().unwrap();
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        client.write_all(&[7; 50_000]).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        server.read_exact(&mut [0; 50_000]).unwrap();
+        let grown = usage.wire_bytes().unwrap() - before;
+        assert!(grown >= 50_000, "{grown}");
+        assert_eq!(
+            HostUsage::new(2, None).wire_bytes(),
+            None,
+            "another machine"
+        );
+    }
 
     #[test]
     fn other_usage_is_busy_minus_own_time() {

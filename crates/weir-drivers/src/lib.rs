@@ -38,9 +38,9 @@ pub use known::{BUILT_IN, BUNDLED_DRIVERS, BundledDriver, known};
 pub use program::DriverProgram;
 pub use protocol::{
     AssignmentMode, Burst, CAPABILITIES, ClientSettings, Configure, Configured, Consume,
-    ConsumeMarks, Consumed, Delivered, DriverHello, Hello, PROTOCOL, ProduceCommand, ProduceMarks,
-    Produced, ProducerState, RoundTrip, RoundTripMarks, RoundTripped, Stats, Steady, SteadyDone,
-    SteadySecond, TopicEnd, WarmUp, WarmedUp,
+    ConsumeMarks, Consumed, Copied, CopyMarks, CopyTopic, Delivered, DriverHello, Hello, PROTOCOL,
+    ProduceCommand, ProduceMarks, Produced, ProducerState, RoundTrip, RoundTripMarks, RoundTripped,
+    Stats, Steady, SteadyDone, SteadySecond, TopicEnd, WarmUp, WarmedUp,
 };
 
 /// Timeout and stop flag of a command.

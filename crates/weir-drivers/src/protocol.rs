@@ -14,12 +14,14 @@ use super::error::{DriverFailure, SHOWN_MAX, truncated};
 pub const PROTOCOL: u32 = 1;
 
 /// All capabilities of drivers.
-pub const CAPABILITIES: [&str; 9] = [
+pub const CAPABILITIES: [&str; 11] = [
     "produce.cold",
     "produce.metadata",
     "produce.warm",
     "consume.group",
     "consume.assign",
+    "copy.group",
+    "copy.assign",
     "roundtrip.burst",
     "roundtrip.open",
     "steady.produce",
@@ -60,6 +62,7 @@ pub(super) enum DriverCommand {
     WarmUp(WarmUp),
     Produce(ProduceCommand),
     Consume(Consume),
+    Copy(CopyTopic),
     RoundTrip(RoundTrip),
     Steady(Steady),
     Gc,
@@ -166,13 +169,33 @@ pub enum AssignmentMode {
 }
 
 impl AssignmentMode {
-    /// Returns the capability that a driver needs for it.
+    /// Returns the capability that a driver needs to consume in this way.
     pub fn capability(self) -> &'static str {
         match self {
             Self::Group => "consume.group",
             Self::Assign => "consume.assign",
         }
     }
+
+    /// Returns the capability that a driver needs to copy a topic that it reads in this way.
+    pub fn copy_capability(self) -> &'static str {
+        match self {
+            Self::Group => "copy.group",
+            Self::Assign => "copy.assign",
+        }
+    }
+}
+
+/// Fields of `copy`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyTopic {
+    /// Records to read, with the expected size of their values.
+    #[serde(flatten)]
+    pub burst: Burst,
+    /// Topic to write to.
+    pub to: String,
+    /// Way to get the partition that is read.
+    pub via: AssignmentMode,
 }
 
 /// Fields of `roundtrip`.
@@ -330,6 +353,44 @@ pub struct ConsumeMarks {
     /// After the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s4: Option<u64>,
+}
+
+/// Response to `copy`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Copied {
+    /// Times in nanoseconds of the driver's clock.
+    pub marks: CopyMarks,
+    /// CPU time from s0 to the last mark, in microseconds.
+    pub cpu_us: f64,
+    /// CPU time from s2 to the last mark, in microseconds.
+    pub copy_cpu_us: f64,
+    /// Number of received records, without primers.
+    pub got: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+    /// Number of received records with wrong contents.
+    pub bad: u64,
+    /// Delivery of the copies.
+    #[serde(flatten)]
+    pub delivered: Delivered,
+    /// Number of calls from the driver's runtime into a Java VM, of a library that counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jni_calls: Option<u64>,
+}
+
+/// Times of a copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyMarks {
+    /// Before subscribing or assigning.
+    pub s0: u64,
+    /// At the assignment.
+    pub s1: u64,
+    /// At the first record.
+    pub s2: u64,
+    /// After the last send.
+    pub t1: u64,
+    /// At the last delivery report.
+    pub t2: u64,
 }
 
 /// Response to `roundtrip`.
@@ -511,11 +572,22 @@ mod tests {
             json!({"id": 7, "timeout_ms": 1000, "op": "warmup", "topic": "t", "len": 10,
                    "count": 3, "seed": 1})
         );
+        let copy = CopyTopic {
+            burst: burst(),
+            to: "t2".to_owned(),
+            via: AssignmentMode::Assign,
+        };
+        assert_eq!(
+            sent(&copy),
+            json!({"id": 7, "timeout_ms": 1000, "op": "copy", "topic": "t", "len": 10,
+                   "count": 3, "seed": 1, "to": "t2", "via": "assign"})
+        );
         for (sent, name, command) in [
             (sent(&Gc {}), "gc", DriverCommand::Gc),
             (sent(&GetStats {}), "stats", DriverCommand::Stats),
             (sent(&Bye {}), "bye", DriverCommand::Bye),
             (sent(&produce), "produce", DriverCommand::Produce(produce)),
+            (sent(&copy), "copy", DriverCommand::Copy(copy)),
             (
                 sent(&WarmUp(burst())),
                 "warmup",
@@ -576,6 +648,7 @@ mod tests {
             if let Ok(DriverLine::Response(value)) = parse_line(line.as_bytes(), 7) {
                 let _ = serde_json::from_value::<Produced>(value.clone());
                 let _ = serde_json::from_value::<Consumed>(value.clone());
+                let _ = serde_json::from_value::<Copied>(value.clone());
                 let _ = serde_json::from_value::<RoundTripped>(value.clone());
                 let _ = serde_json::from_value::<Configured>(value);
             }

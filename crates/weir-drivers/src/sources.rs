@@ -29,6 +29,7 @@ macro_rules! sources {
 pub(super) const JAVA: &[SourceFile] = sources!("java":
     "pom.xml" "src/main/java/weir/driver/ClientFile.java"
     "src/main/java/weir/driver/Command.java" "src/main/java/weir/driver/Consuming.java"
+    "src/main/java/weir/driver/Copying.java"
     "src/main/java/weir/driver/Delivery.java" "src/main/java/weir/driver/Distribution.java"
     "src/main/java/weir/driver/Main.java" "src/main/java/weir/driver/Pacer.java"
     "src/main/java/weir/driver/Producing.java" "src/main/java/weir/driver/Roundtrip.java"
@@ -37,8 +38,8 @@ pub(super) const JAVA: &[SourceFile] = sources!("java":
     "src/main/java/weir/driver/Usage.java" "src/main/java/weir/driver/Values.java"
 ;);
 pub(super) const FRANZ_GO: &[SourceFile] = sources!("franz-go":
-    "clientfile.go" "consume.go" "go.mod" "go.sum" "main.go" "measure.go" "produce.go"
-    "roundtrip.go" "settings.go" "steady.go"
+    "clientfile.go" "consume.go" "copy.go" "go.mod" "go.sum" "main.go" "measure.go"
+    "produce.go" "roundtrip.go" "settings.go" "steady.go"
 ;);
 pub(super) const CONFLUENT_KAFKA: &[SourceFile] = sources!("confluent-kafka":
     "clients.py" "driver.py" "requirements.txt" "roundtrip.py" "settings.py" "steady.py"
@@ -47,7 +48,7 @@ pub(super) const AIOKAFKA: &[SourceFile] = sources!("aiokafka":
     "clients.py" "driver.py" "requirements.txt" "roundtrip.py" "settings.py" "steady.py"
 ; "python": "weir_driver.py");
 pub(super) const KAFKAJS: &[SourceFile] = sources!("kafkajs":
-    "consume.js" "driver.js" "measure.js" "pace.js" "package-lock.json" "package.json"
+    "consume.js" "copy.js" "driver.js" "measure.js" "pace.js" "package-lock.json" "package.json"
     "produce.js" "roundtrip.js" "settings.js" "steady.js"
 ;);
 pub(super) const DOTNET_CONFLUENT: &[SourceFile] = sources!("dotnet":

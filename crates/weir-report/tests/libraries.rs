@@ -47,6 +47,7 @@ fn page_has_all_sections_without_chart_library() {
             "libraries",
             "produce",
             "consume",
+            "copy",
             "roundtrip",
             "resources",
             "unequal",
@@ -94,6 +95,14 @@ fn page_has_all_sections_without_chart_library() {
         "it has no samples"
     );
     assert!(text("consume").contains("first record to last"));
+    for part in [
+        "Copy, direct assignment",
+        "first record read to last delivery report",
+        "Bytes on the wire per record, median",
+        "1,020",
+    ] {
+        assert!(text("copy").contains(part), "{part}");
+    }
     assert!(text("roundtrip").contains("Schedule lag, roundtrip.open/100@1000"));
     for part in ["max_in_flight", "batch_records", "no such setting"] {
         assert!(text("unequal").contains(part), "{part}");
@@ -108,7 +117,7 @@ fn page_has_all_sections_without_chart_library() {
     // others.
     assert_eq!(
         page.matches("class=\"box-plot a1\"").count(),
-        5 * 20 + 2 + 6
+        5 * 20 + 2 + 2 + 6
     );
 }
 

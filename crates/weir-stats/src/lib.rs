@@ -14,6 +14,7 @@ pub mod libraries;
 pub mod metric;
 pub mod perf;
 pub mod run;
+pub mod search;
 pub mod steady_state;
 pub mod student_t;
 pub mod trend;

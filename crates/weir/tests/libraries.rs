@@ -110,7 +110,8 @@ fn all_operations_are_measured_in_rotation(broker: &TestBroker) {
     let again = format!("again={} bench driver", env!("CARGO_BIN_EXE_weir"));
     let args = [
         "--cells",
-        "produce.*,consume.*,roundtrip.burst/10x500,roundtrip.open/10@200",
+        "produce.*,consume.*,copy.assign/10x500,copy.group/10x500,roundtrip.burst/10x500,\
+         roundtrip.open/10@200",
         "--value-sizes",
         "10",
         "--burst-records",
@@ -131,9 +132,9 @@ fn all_operations_are_measured_in_rotation(broker: &TestBroker) {
     let found = &run["libraries"];
     assert_eq!(found["profile"], "fair");
     let cells = found["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 7);
-    assert_eq!(samples(&run).len(), 7 * 2 * 2);
-    assert_eq!(lines(&directory).len(), 7 * 2 * 2);
+    assert_eq!(cells.len(), 9);
+    assert_eq!(samples(&run).len(), 9 * 2 * 2);
+    assert_eq!(lines(&directory).len(), 9 * 2 * 2);
     for (line, sample) in lines(&directory).iter().zip(samples(&run)) {
         let mut raw: LibrarySample = serde_json::from_str(line).unwrap();
         for found in [&mut raw.latency, &mut raw.pacing].into_iter().flatten() {
@@ -144,10 +145,15 @@ fn all_operations_are_measured_in_rotation(broker: &TestBroker) {
         assert!(sample["cpu_us"].as_f64() > Some(0.0), "{sample}");
         assert!(sample["threads"].as_u64() > Some(0), "{sample}");
         assert!(sample["peak_rss_kb"].as_u64() > Some(0), "{sample}");
+        assert!(
+            sample["wire_bytes"].as_u64() >= sample["bytes"].as_u64(),
+            "{sample}"
+        );
         let cell = sample["cell"].as_str().unwrap();
         let (figure, records) = match cell.split_once('.').unwrap() {
             ("produce", _) => ("delivered_us", 100),
             ("consume", _) => ("drain_us", 100),
+            ("copy", _) => ("copied_us", 500),
             (_, "burst/10x500") => ("roundtrip_us", 500),
             _ => ("achieved_per_s", 100),
         };
@@ -508,7 +514,7 @@ fn cells_are_listed_without_a_run() {
     let printed = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let lines: Vec<&str> = printed.lines().collect();
-    assert_eq!(lines.len(), 127, "{printed}");
+    assert_eq!(lines.len(), 137, "{printed}");
     let words = |line: usize| lines[line].split_whitespace().collect::<Vec<_>>();
     assert_eq!(words(0), ["cell", "repetitions", "time", "skipped"]);
     assert_eq!(words(1)[..2], ["produce.warm/10x10", "20"]);
@@ -521,7 +527,7 @@ fn cells_are_listed_without_a_run() {
     );
     let last = lines.last().unwrap();
     assert!(
-        last.contains(" of 125 cells run, with 3 drivers: about "),
+        last.contains(" of 135 cells run, with 3 drivers: about "),
         "{last}"
     );
     assert!(last.ends_with(" minutes (estimated)"), "{last}");

@@ -161,6 +161,10 @@ pub(crate) fn local_pids(bootstrap: &str) -> Option<Vec<u32>> {
     Some(pids)
 }
 
+/// Configuration of a topic that is read later: no record may be removed before the topic is
+/// deleted. A broker that a run starts otherwise keeps 2 GiB.
+pub(crate) const KEEP_ALL: [(&str, &str); 2] = [("retention.ms", "-1"), ("retention.bytes", "-1")];
+
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[cfg(test)]

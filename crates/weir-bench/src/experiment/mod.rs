@@ -20,7 +20,7 @@ pub(crate) mod turns;
 
 pub use broker::BenchOptions;
 pub(crate) use broker::Connection;
-pub(crate) use broker::RunBroker;
+pub(crate) use broker::{KEEP_ALL, RunBroker};
 pub use names::UnknownName;
 pub use plan_file::{PlanError, PlanText, Rules, Siblings, Valid};
 pub use run_dir::Finished;

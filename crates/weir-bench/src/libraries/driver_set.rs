@@ -162,7 +162,7 @@ fn affects(name: &str, operation: DriverOperation) -> bool {
     match operation {
         DriverOperation::Produce => !of_consumers,
         DriverOperation::Consume => of_consumers || of_sockets,
-        DriverOperation::RoundTrip => true,
+        DriverOperation::Copy | DriverOperation::RoundTrip => true,
     }
 }
 

@@ -18,19 +18,23 @@ pub(super) enum StartMode {
     Legacy,
     Group,
     Assign,
+    CopyGroup,
+    CopyAssign,
     Burst,
     Open,
 }
 
 // The mode of the published program, then the others in the order of a full run.
 names!(pub(super) StartMode, "mode": Legacy = "legacy", Warm = "warm", Metadata = "metadata",
-    Cold = "cold", Assign = "assign", Group = "group", Burst = "burst", Open = "open");
+    Cold = "cold", Assign = "assign", Group = "group", CopyAssign = "assign", CopyGroup = "group",
+    Burst = "burst", Open = "open");
 
 impl StartMode {
     pub(super) fn operation(self) -> DriverOperation {
         match self {
             Self::Cold | Self::Metadata | Self::Warm | Self::Legacy => DriverOperation::Produce,
             Self::Group | Self::Assign => DriverOperation::Consume,
+            Self::CopyGroup | Self::CopyAssign => DriverOperation::Copy,
             Self::Burst | Self::Open => DriverOperation::RoundTrip,
         }
     }
@@ -38,7 +42,7 @@ impl StartMode {
     /// Returns the modes of a profile in the order of a full run.
     fn of(profile: Profile) -> &'static [Self] {
         match profile {
-            Profile::Legacy => &[Self::Legacy, Self::Group, Self::Burst],
+            Profile::Legacy => &[Self::Legacy, Self::Group, Self::CopyGroup, Self::Burst],
             Profile::Fair | Profile::DefaultSettings => &Self::ALL[1..],
         }
     }
@@ -180,7 +184,9 @@ fn grid(plan: &LibrariesPlan) -> Vec<LibraryCellSpec> {
                 }
                 continue;
             }
-            StartMode::Burst => std::slice::from_ref(&plan.roundtrip_records),
+            StartMode::CopyGroup | StartMode::CopyAssign | StartMode::Burst => {
+                std::slice::from_ref(&plan.roundtrip_records)
+            }
             _ => &plan.burst_records,
         };
         for &records in numbers {
@@ -315,15 +321,23 @@ mod tests {
         ] {
             assert_eq!(count(mode), 20, "{mode:?}");
         }
-        assert_eq!((count(StartMode::Burst), count(StartMode::Open)), (5, 20));
+        for mode in [
+            StartMode::CopyGroup,
+            StartMode::CopyAssign,
+            StartMode::Burst,
+        ] {
+            assert_eq!(count(mode), 5, "{mode:?}");
+        }
+        assert_eq!(count(StartMode::Open), 20);
         assert_eq!(count(StartMode::Legacy), 0);
         let mut names: Vec<String> = all.iter().map(|spec| spec.cell.name.clone()).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), 125);
+        assert_eq!(names.len(), 135);
         for name in [
             "produce.warm/1000x10000",
             "consume.group/100x100",
+            "copy.assign/1000x10000",
             "roundtrip.open/1000@5000",
             "roundtrip.burst/10x10000",
         ] {
@@ -423,9 +437,10 @@ mod tests {
             ]
         );
         let all = chosen(Profile::Legacy, &["*"]).unwrap();
-        assert_eq!(all.len(), 45);
+        assert_eq!(all.len(), 50);
         assert_eq!(all[..2], ["produce.legacy/10x10", "consume.group/10x10"]);
-        assert_eq!(all[40], "roundtrip.burst/10x10000");
+        assert_eq!(all[40], "copy.group/10x10000");
+        assert_eq!(all[45], "roundtrip.burst/10x10000");
     }
 
     #[test]

@@ -67,7 +67,7 @@ mod tests {
         let plan = plan.with(legacy, "test").unwrap();
         let cells = grid::cells(&plan).unwrap();
         let all = jobs(plan.profile, &cells);
-        assert_eq!(all.len(), 25);
+        assert_eq!(all.len(), 30);
         assert!(all[..20].iter().all(|job| job.steps.len() == 2));
         assert!(all.iter().all(|job| !job.is_shared));
         assert!(all[20..].iter().all(|job| job.steps.len() == 1));

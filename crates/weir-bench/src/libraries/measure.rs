@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use weir_drivers::host_usage::{self, PeakUsage};
-use weir_drivers::{AssignmentMode, Consume, GetStats, ProduceCommand, ProducerState, RoundTrip};
+use weir_drivers::{
+    AssignmentMode, Consume, CopyTopic, GetStats, ProduceCommand, ProducerState, RoundTrip,
+};
 use weir_stats::run::LibrarySample;
 
 use super::grid::{LibraryCellSpec, StartMode};
@@ -34,9 +36,12 @@ impl Runner<'_> {
         if let Some(pid) = pid {
             host_usage::reset_peak(pid);
         }
+        let wire_before = self.host_usage.wire_bytes();
         let (outcome, peak) = PeakUsage::during(pid.unwrap_or(0), || {
             self.run_cell(step, at, topic, spec.operation(), &mut sample)
         });
+        let wire = self.host_usage.wire_bytes().zip(wire_before);
+        sample.wire_bytes = wire.and_then(|(after, before)| after.checked_sub(before));
         self.read_host_usage();
         sample.other_processes_share = self.host_usage.share(since);
         sample.noisy = sample.other_processes_share > Some(NOISY_SHARE);
@@ -98,6 +103,15 @@ impl Runner<'_> {
                 let result = self.command(at, &request, within)?;
                 result.map(|result| sample::consumed(sample, &result))
             }
+            DriverOperation::Copy => {
+                let request = CopyTopic {
+                    burst: spec.burst(&self.names.shared(spec), self.plan.seed),
+                    to: topic.to_owned(),
+                    via: via(mode),
+                };
+                let result = self.command(at, &request, within)?;
+                result.map(|result| sample::copied(sample, &request, &result))
+            }
             DriverOperation::RoundTrip => {
                 let rate = spec.cell.rate_per_s.unwrap_or(0.0);
                 let request = RoundTrip { burst, rate };
@@ -119,7 +133,7 @@ impl Runner<'_> {
         let primers = match spec.operation() {
             DriverOperation::Consume => return Ok(()),
             DriverOperation::Produce => u64::from(spec.mode == StartMode::Warm),
-            DriverOperation::RoundTrip => 1,
+            DriverOperation::Copy | DriverOperation::RoundTrip => 1,
         };
         let mut count = RecordCount {
             acked: sample.records,
@@ -171,7 +185,11 @@ impl Runner<'_> {
     ) -> RunResult {
         let spec = self.cells[step].clone();
         let is_first = sample.repetition == 0 && sample.invalid.is_empty();
-        if self.plan.verify && is_first && spec.operation() == DriverOperation::Produce {
+        let writes = matches!(
+            spec.operation(),
+            DriverOperation::Produce | DriverOperation::Copy
+        );
+        if self.plan.verify && is_first && writes {
             let (all, bad) = (sample.records, self.verify(&spec, topic, sample.records)?);
             if bad > 0 {
                 let reason = format!("{bad} of {all} records have other keys or values");
@@ -212,7 +230,7 @@ impl Runner<'_> {
 
 fn via(mode: StartMode) -> AssignmentMode {
     match mode {
-        StartMode::Assign => AssignmentMode::Assign,
+        StartMode::Assign | StartMode::CopyAssign => AssignmentMode::Assign,
         _ => AssignmentMode::Group,
     }
 }

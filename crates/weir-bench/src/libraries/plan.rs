@@ -48,7 +48,7 @@ pub struct LibrariesPlan {
     pub(crate) large_cell_bytes: u64,
     /// Number of times large cells run; 0: they are skipped.
     pub(crate) large_cell_repetitions: u32,
-    /// Records of a round-trip burst.
+    /// Records of a copy, and of a round-trip burst.
     pub(crate) roundtrip_records: u64,
     /// Round-trip rates in records per second.
     pub(crate) rates_per_s: Vec<u64>,
@@ -151,8 +151,8 @@ pub struct LibrariesOverrides {
     /// Cells to run, in this order
     ///
     /// A cell is written as WORK.MODE/BYTESxRECORDS, or as roundtrip.open/BYTES@RATE; * matches
-    /// anything. Modes of produce: cold, metadata, warm; of consume: group, assign; of roundtrip:
-    /// burst, open. Profile legacy has produce.legacy.
+    /// anything. Modes of produce: cold, metadata, warm; of consume and copy: group, assign; of
+    /// roundtrip: burst, open. Profile legacy has produce.legacy.
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
     pub cells: Option<Vec<String>>,
     /// Sizes of values in bytes, for example 100,1k

@@ -27,11 +27,13 @@ names!(pub Profile, "profile": Fair = "fair", Legacy = "legacy",
 pub(super) enum DriverOperation {
     Produce,
     Consume,
+    /// Reads the records of one topic and writes them to another.
+    Copy,
     RoundTrip,
 }
 
 names!(pub(super) DriverOperation, "operation": Produce = "produce", Consume = "consume",
-    RoundTrip = "roundtrip");
+    Copy = "copy", RoundTrip = "roundtrip");
 
 /// Maximum values over all cells of a run, for the sizes of queues and requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use super::profile::{DriverOperation, Largest, Profile};
 use super::run_end::{CommandFailure, CommandResult, RunEnd, RunResult};
 use super::topics::TopicNames;
 use crate::Observer;
-use crate::experiment::{RunBroker, RunDir, turns};
+use crate::experiment::{KEEP_ALL, RunBroker, RunDir, turns};
 
 pub(super) struct Runner<'a> {
     pub(super) plan: &'a LibrariesPlan,
@@ -138,7 +138,7 @@ impl<'a> Runner<'a> {
         if self.disk.capacity(each, 1, self.run_dir.stop).topics == 0 {
             return Ok(Some(self.no_space_reason(each)));
         }
-        let topic = self.names.topic(&spec, SHARED, 0);
+        let topic = self.names.shared(&spec);
         self.with_topics(std::slice::from_ref(&topic), &spec, |runner| {
             runner.fill(&spec, &topic)?;
             runner.verify_consumers(job.steps.start, &topic)?;
@@ -149,7 +149,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs a job with a topic per driver and repetition. Topics are created for as many
-    /// repetitions at once as fit on the disk.
+    /// repetitions at once as fit on the disk. Copies also have one topic that all drivers read.
     fn run_own(
         &mut self,
         job: &TopicJob,
@@ -158,6 +158,7 @@ impl<'a> Runner<'a> {
     ) -> RunResult<Option<String>> {
         let spec = self.cells[job.steps.start].clone();
         let (each, names) = (spec.disk_bytes(), self.names.clone());
+        let copied = (spec.operation() == DriverOperation::Copy).then(|| names.shared(&spec));
         let mut left = all;
         while !left.is_empty() {
             self.check_stop()?;
@@ -166,11 +167,13 @@ impl<'a> Runner<'a> {
                 return Ok(None);
             }
             let count = drivers.len() as u64;
-            let wanted = count * left.len() as u64;
+            let more = u64::from(copied.is_some());
+            let wanted = count * left.len() as u64 + more;
             let capacity = self.disk.capacity(each, wanted, self.run_dir.stop);
-            let (now, later) = left.split_at(job::chunk(left.len(), count, capacity.topics));
+            let free = capacity.topics.saturating_sub(more);
+            let (now, later) = left.split_at(job::chunk(left.len(), count, free));
             if now.is_empty() {
-                let reason = self.no_space_reason(each.saturating_mul(count));
+                let reason = self.no_space_reason(each.saturating_mul(count + more));
                 // Earlier results of the cell remain.
                 return match left.len() == all.len() {
                     true => Ok(Some(reason)),
@@ -184,7 +187,7 @@ impl<'a> Runner<'a> {
                 };
                 observer.note(&format!("{limit} allows {} repetitions at once", now.len()));
             }
-            let mut topics = Vec::new();
+            let mut topics = Vec::from_iter(copied.clone());
             for &repetition in now {
                 topics.extend(
                     drivers
@@ -193,6 +196,9 @@ impl<'a> Runner<'a> {
                 );
             }
             self.with_topics(&topics, &spec, |runner| {
+                if let Some(topic) = &copied {
+                    runner.fill(&spec, topic)?;
+                }
                 now.iter().try_for_each(|&repetition| {
                     let topic = |name: &str| names.topic(&spec, name, repetition);
                     runner.repetition(job, repetition, &topic)
@@ -354,9 +360,8 @@ impl<'a> Runner<'a> {
         let request_bytes = spec.cell.value_bytes + REQUEST_OVERHEAD;
         let request_bytes = request_bytes.max(REQUEST_BYTES).to_string();
         let configs = [
-            // No record may be removed before the topic is deleted.
-            ("retention.ms", "-1"),
-            ("retention.bytes", "-1"),
+            KEEP_ALL[0],
+            KEEP_ALL[1],
             ("max.message.bytes", request_bytes.as_str()),
         ];
         let created = admin.create_topics(topics, &configs);
@@ -411,8 +416,6 @@ impl<'a> Runner<'a> {
 const SHOWN_LEFT_MIN: Duration = Duration::from_secs(60);
 /// Number of rejections after which a driver no longer gets a cell.
 const REJECTIONS_MAX: u32 = 3;
-/// Replaces the driver's name in topics that all drivers read.
-const SHARED: &str = "all";
 const SLOW_BYTES_PER_S: f64 = 5e6;
 const SLOW_RECORDS_PER_S: f64 = 5e3;
 const REQUEST_BYTES: u64 = 1_048_588;

@@ -1,7 +1,10 @@
 //! Converts a driver's result to a sample: timestamps become durations, and problems that
 //! invalidate the sample are listed.
 
-use weir_drivers::{Burst, Consumed, Delivered, ProduceCommand, Produced, RoundTrip, RoundTripped};
+use weir_drivers::{
+    Burst, Consumed, Copied, CopyTopic, Delivered, ProduceCommand, Produced, RoundTrip,
+    RoundTripped,
+};
 use weir_stats::run::{Distribution, LibrarySample};
 
 use super::profile::KEY_BYTES;
@@ -31,8 +34,24 @@ pub(super) fn consumed(sample: &mut LibrarySample, reported: &Consumed) {
     sample.records = reported.got;
     sample.bytes = reported.bytes;
     sample.failed = reported.bad;
-    if reported.bad > 0 {
-        let (bad, got) = (reported.bad, reported.got);
+    bad_records(sample, reported.bad, reported.got);
+}
+
+pub(super) fn copied(sample: &mut LibrarySample, request: &CopyTopic, reported: &Copied) {
+    let marks = reported.marks;
+    sample.join_us = Some(us(marks.s0, marks.s1));
+    sample.first_us = Some(us(marks.s1, marks.s2));
+    sample.copied_us = Some(us(marks.s2, marks.t2));
+    sample.cpu_us = reported.cpu_us;
+    sample.drain_cpu_us = Some(reported.copy_cpu_us);
+    sample.jni_calls = reported.jni_calls;
+    let delivered = &reported.delivered;
+    records(sample, &request.burst, delivered.acked, delivered);
+    bad_records(sample, reported.bad, reported.got);
+}
+
+fn bad_records(sample: &mut LibrarySample, bad: u64, got: u64) {
+    if bad > 0 {
         let text = format!("{bad} of {got} records differ from those written");
         sample.invalid.push(text);
     }
@@ -147,7 +166,7 @@ const PACING_P99_US: u64 = 1000;
 
 #[cfg(test)]
 mod tests {
-    use weir_drivers::{ConsumeMarks, ProduceMarks, RoundTripMarks};
+    use weir_drivers::{AssignmentMode, ConsumeMarks, CopyMarks, ProduceMarks, RoundTripMarks};
 
     use weir_drivers::ProducerState;
 
@@ -231,6 +250,42 @@ mod tests {
         consumed(&mut sample, &reported);
         assert_eq!((sample.legacy_us, sample.commit_us), (Some(9e3), Some(3e3)));
         assert_eq!(sample.invalid.len(), 1);
+    }
+
+    #[test]
+    fn copies_have_the_time_from_reading_to_delivery() {
+        let mut sample = LibrarySample::default();
+        let request = CopyTopic {
+            burst: burst(),
+            to: String::new(),
+            via: AssignmentMode::Assign,
+        };
+        let mut reported = Copied {
+            marks: CopyMarks {
+                s0: 0,
+                s1: 1_000_000,
+                s2: 3_000_000,
+                t1: 7_000_000,
+                t2: 8_000_000,
+            },
+            cpu_us: 6.0,
+            copy_cpu_us: 5.0,
+            got: 1000,
+            bytes: 108_000,
+            delivered: Delivered {
+                acked: 1000,
+                ..Delivered::default()
+            },
+            ..Copied::default()
+        };
+        copied(&mut sample, &request, &reported);
+        assert_eq!((sample.first_us, sample.copied_us), (Some(2e3), Some(5e3)));
+        assert_eq!((sample.records, sample.bytes), (1000, 108_000));
+        assert!(sample.invalid.is_empty());
+        reported.bad = 1;
+        reported.delivered.failed = 2;
+        copied(&mut sample, &request, &reported);
+        assert_eq!(sample.invalid.len(), 2, "{:?}", sample.invalid);
     }
 
     fn open(sent_ns: u64, late_us: u64) -> LibrarySample {

@@ -69,16 +69,24 @@ impl TopicNames {
         self
     }
 
+    /// Returns the topic of a cell that all drivers read.
+    pub(super) fn shared(&self, spec: &LibraryCellSpec) -> String {
+        self.topic(spec, SHARED, 0)
+    }
+
     pub(super) fn run(&self) -> &str {
         &self.run
     }
 
     /// Returns the topic of driver `name` in a repetition.
     pub(super) fn topic(&self, spec: &LibraryCellSpec, name: &str, repetition: u32) -> String {
-        // The published comparison used another program for round trips.
-        let is_other = spec.operation() == DriverOperation::RoundTrip && self.template == LEGACY;
+        // The published comparison used other programs for round trips and copies.
+        let program = match spec.operation() {
+            DriverOperation::RoundTrip if self.template == LEGACY => "RoundTrip",
+            DriverOperation::Copy if self.template == LEGACY => "Copy",
+            _ => "",
+        };
         let cell = &spec.cell;
-        let program = if is_other { "RoundTrip" } else { "" };
         let values = [
             ("{prefix}", format!("{}{program}", self.prefix)),
             ("{run}", self.run.clone()),
@@ -109,6 +117,8 @@ const DEFAULT: &str = "{prefix}__{run}__{cell}__{name}__{packets}__{length}__{re
 const PLACEHOLDERS: &str =
     "{prefix}, {run}, {cell}, {work}, {mode}, {name}, {packets}, {length}, {rate}, {repetition}";
 const NAME_MAX: usize = 249;
+/// Replaces the driver's name in topics that all drivers read.
+const SHARED: &str = "all";
 
 #[cfg(test)]
 mod tests {

@@ -143,11 +143,11 @@ pub(super) fn kafka_consume(
     let mut command = kafka_tools::consumer(tools, read, job.records, &group);
     command.args(["--timeout", "60000"]);
     let output = run_tool(command, job, cell)?;
-    set_consumer_figures(cell, &output)
+    set_consumer_figures(cell, &output, job.records)
 }
 
-fn set_consumer_figures(cell: &mut Cell, output: &str) -> CellResult {
-    let row = kafka_tools::row(output)?;
+fn set_consumer_figures(cell: &mut Cell, output: &str, records: u64) -> CellResult {
+    let row = kafka_tools::row(output, records)?;
     set_rate(cell, row.fetch_messages_per_s, row.fetch_mib_per_s);
     let times = [
         ("with_join_records_per_s", row.messages_per_s),
@@ -218,10 +218,13 @@ mod tests {
                       2026-11-21 20:00:00:000, 2026-11-21 20:00:04:000, 976.5625, 244.1406, \
                       1000000, 250000.0000, 3500, 500, 1953.1250, 2000000.0000\n";
         let mut cell = Cell::default();
-        set_consumer_figures(&mut cell, output).unwrap();
+        set_consumer_figures(&mut cell, output, 1_000_000).unwrap();
         assert_eq!(cell.figures["records_per_s"], 2_000_000.0);
         assert_eq!(cell.figures["with_join_records_per_s"], 250_000.0);
         assert_eq!(cell.figures["fetch_time_ms"], 500.0);
-        assert!(set_consumer_figures(&mut cell, "nothing").is_err());
+        assert!(set_consumer_figures(&mut cell, "nothing", 1).is_err());
+        let error = set_consumer_figures(&mut cell, output, 1_000_001).unwrap_err();
+        let text = format!("{error:?}");
+        assert!(text.contains("received 1000000 of 1000001"), "{text}");
     }
 }

@@ -45,9 +45,13 @@ impl ClientSide {
 }
 
 impl OverheadContext<'_> {
-    pub(super) fn new_topic(&self, id: &str) -> Result<String, BenchError> {
+    pub(super) fn new_topic(
+        &self,
+        id: &str,
+        config: &[(&str, &str)],
+    ) -> Result<String, BenchError> {
         let topic = self.run.topic_name(&self.plan.name, id);
-        self.run.broker.create_topic(&topic, (1, 1), &[])?;
+        self.run.broker.create_topic(&topic, (1, 1), config)?;
         Ok(topic)
     }
 }

@@ -16,7 +16,7 @@ use weir_stats::run::Cell;
 use super::figure_names::RATE;
 use super::{BenchError, BenchOptions, Finished, Observer, kafka_tools};
 use crate::experiment::turns::{self, CellFailure, CellLog, CellResult};
-use crate::experiment::{RunBroker, RunContext, RunDir};
+use crate::experiment::{KEEP_ALL, RunBroker, RunContext, RunDir};
 use crate::plan::Valid;
 use context::{ClientSide, OverheadContext, OverheadJob};
 use servers::{Server, Starter};
@@ -87,7 +87,7 @@ fn warm_up_broker(context: OverheadContext<'_>, servers: &[Server], observer: &m
     for server in servers {
         let share = records / servers.len() as u64;
         let mut cell = empty_cell(context.plan, ClientSide::Produce, server, None, 0);
-        if let Ok(topic) = context.new_topic(&cell.id()) {
+        if let Ok(topic) = context.new_topic(&cell.id(), &[]) {
             let job = OverheadJob {
                 context,
                 server,
@@ -172,6 +172,10 @@ fn run_repetition(
             let cell = empty_cell(plan, side, server, rate, number);
             let has_exited = server.exit_reason();
             let skip = has_exited.map(|tail| format!("{} has exited: {tail}", server.name));
+            let is_whole = side == ClientSide::Produce && rate.is_none();
+            // Other topics are only written: the broker may delete old records.
+            let is_candidate = plan.consume && is_whole && to_read.is_none();
+            let config: &[_] = if is_candidate { &KEEP_ALL } else { &[] };
             let mut written = None;
             let cell = log.turn(
                 cell,
@@ -179,7 +183,7 @@ fn run_repetition(
                 |cell, _| {
                     let absent = "no topic was written that could be read";
                     let topic = match side.produces() {
-                        true => &*written.insert(context.new_topic(&cell.id())?),
+                        true => &*written.insert(context.new_topic(&cell.id(), config)?),
                         false => {
                             let absent = || CellFailure::because(absent);
                             to_read.as_ref().ok_or_else(absent)?
@@ -195,9 +199,8 @@ fn run_repetition(
                     measure(side, job, cell)
                 },
             );
-            let is_complete = side == ClientSide::Produce && rate.is_none() && cell.is_valid();
             match written {
-                Some(topic) if is_complete && to_read.is_none() => to_read = Some(topic),
+                Some(topic) if is_candidate && cell.is_valid() => to_read = Some(topic),
                 Some(topic) => context.run.broker.delete_topic(&topic),
                 None => {}
             }

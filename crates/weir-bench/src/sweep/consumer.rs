@@ -10,6 +10,7 @@ use super::super::processes::CellProcesses;
 use super::super::workers::WorkerArgs;
 use super::context::SweepContext;
 use super::{figures, files, producer};
+use crate::experiment::KEEP_ALL;
 use crate::experiment::turns::{CellFailure, CellResult};
 use weir_load::worker::protocol::ScanSummary;
 
@@ -26,7 +27,7 @@ pub(super) fn fill(
     let (records, size) = (sweep.consumer_records, sweep.consumer_record_bytes);
     let text = format!("writing {records} records of {size} bytes for the consumers");
     observer.note(&text);
-    let topic = context.new_topic("consumer")?;
+    let topic = context.new_topic("consumer", &KEEP_ALL)?;
     let per_s = (FILL_BYTES_PER_S / size).clamp(1, FILL_PER_S_MAX);
     // One extra second for a broker that is slow.
     let hold = Duration::from_secs(records / per_s + 1);

@@ -37,16 +37,20 @@ impl SweepContext<'_> {
         if let Some(topic) = &self.plan.topic {
             return measure(topic);
         }
-        let topic = self.new_topic(id)?;
+        let topic = self.new_topic(id, &[])?;
         let measured = measure(&topic);
         self.run.broker.delete_topic(&topic);
         measured
     }
 
-    pub(super) fn new_topic(&self, id: &str) -> Result<String, BenchError> {
+    pub(super) fn new_topic(
+        &self,
+        id: &str,
+        config: &[(&str, &str)],
+    ) -> Result<String, BenchError> {
         let topic = self.run.topic_name(&self.plan.name, id);
-        let partitions = self.plan.workload.partitions;
-        self.run.broker.create_topic(&topic, (partitions, 1), &[])?;
+        let size = (self.plan.workload.partitions, 1);
+        self.run.broker.create_topic(&topic, size, config)?;
         Ok(topic)
     }
 }

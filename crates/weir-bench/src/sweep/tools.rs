@@ -66,7 +66,7 @@ pub(super) fn consume(
     };
     let (role, timeout) = (ProcessRole::Consume, TOOL_TIMEOUT * 4);
     let text = run(context, command, (cell, &file), role, timeout)?;
-    figures::of_consumer(cell, &kafka_tools::row(&text)?);
+    figures::of_consumer(cell, &kafka_tools::row(&text, records)?);
     Ok(())
 }
 

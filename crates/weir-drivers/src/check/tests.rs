@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::protocol::{
-    AssignmentMode, Burst, ConsumeMarks, ProduceMarks, ProducerState, RoundTripMarks,
+    AssignmentMode, Burst, ConsumeMarks, CopyMarks, ProduceMarks, ProducerState, RoundTripMarks,
 };
 use super::*;
 
@@ -158,6 +158,59 @@ fn consume_response_is_checked() {
     let mut with_bad_record = correct;
     (with_bad_record.bad, with_bad_record.bytes) = (1, 990);
     requested.check(&with_bad_record, &OBSERVATION).unwrap();
+}
+
+#[test]
+fn copy_response_is_checked() {
+    let requested = CopyTopic {
+        burst: burst(100, 10),
+        to: "copies".to_owned(),
+        via: AssignmentMode::Assign,
+    };
+    let correct = Copied {
+        marks: CopyMarks {
+            s0: 1,
+            s1: 2,
+            s2: 10_000_000,
+            t1: 80_000_000,
+            t2: 90_000_000,
+        },
+        cpu_us: 40_000.0,
+        copy_cpu_us: 39_000.0,
+        got: 10,
+        bytes: 1080,
+        delivered: Delivered {
+            acked: 10,
+            ..Delivered::default()
+        },
+        ..Copied::default()
+    };
+    requested.check(&correct, &OBSERVATION).unwrap();
+    type Change = fn(&mut Copied);
+    let cases: [(Change, &str); 8] = [
+        (|it| it.marks.s1 = 0, "mark s1 (0) is before s0 (1)"),
+        (
+            |it| it.marks.t1 = 9_999_999,
+            "mark t1 (9999999) is before s2",
+        ),
+        (
+            |it| it.marks.t2 = 9_999_999,
+            "mark t2 (9999999) is before s2",
+        ),
+        (
+            |it| it.marks.t1 = 200_000_001,
+            "the marks are 200000 us apart",
+        ),
+        (|it| it.got = 9, "got is 9, but 10 records"),
+        (|it| it.bytes = 1000, "bytes is 1000"),
+        (|it| it.delivered.acked = 9, "do not add up to 10"),
+        (|it| it.copy_cpu_us = 41_000.0, "copy_cpu_us is 41000"),
+    ];
+    for (change, expected) in cases {
+        let mut response = correct.clone();
+        change(&mut response);
+        assert_error(requested.check(&response, &OBSERVATION), expected);
+    }
 }
 
 fn three() -> Distribution {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::outcome::{CheckResult, require};
 use super::session::{CheckSession, SHORT_TIMEOUT, burst, end_of};
 use crate::{
-    AssignmentMode, Consume, Delivered, DriverError, DriverFailure, ProduceCommand, ProducerState,
-    RoundTrip, WarmUp,
+    AssignmentMode, Consume, CopyTopic, Delivered, DriverError, DriverFailure, ProduceCommand,
+    ProducerState, RoundTrip, WarmUp,
 };
 
 /// Reason why a command cannot succeed.
@@ -21,6 +21,8 @@ pub(super) enum CommandFault {
 pub(super) enum LimitedWork {
     Produce(ProducerState),
     Consume(AssignmentMode),
+    /// Reads by direct assignment, if the driver can.
+    Copy,
     RoundTrip,
 }
 
@@ -38,11 +40,13 @@ pub(super) fn check(
     fault: CommandFault,
     work: LimitedWork,
 ) -> CheckResult {
-    session.need(match work {
+    let capability = match work {
         LimitedWork::Produce(state) => state.capability(),
         LimitedWork::Consume(via) => via.capability(),
+        LimitedWork::Copy => copy_mode(session)?.copy_capability(),
         LimitedWork::RoundTrip => "roundtrip.burst",
-    })?;
+    };
+    session.need(capability)?;
     let allowed = SHORT_TIMEOUT * 4 / 5;
     let expected = format!(
         "an error, or all records failed, after at most {allowed:?} of a timeout of \
@@ -117,12 +121,23 @@ fn attempt(
             })?;
             (response.map(|answer| answer.got), took)
         }
+        LimitedWork::Copy => {
+            let (via, to) = (copy_mode(session)?, session.topic("copies")?);
+            let (response, took) = session.attempt(&CopyTopic { burst, to, via })?;
+            (response.map(|answer| acked(&answer.delivered)), took)
+        }
         LimitedWork::RoundTrip => {
             let (response, took) = session.attempt(&RoundTrip { burst, rate: 0.0 })?;
             (response.map(|answer| acked(&answer.delivered)), took)
         }
     };
     Ok(Attempt { took, result })
+}
+
+fn copy_mode(session: &mut CheckSession<'_>) -> CheckResult<AssignmentMode> {
+    let assign = AssignmentMode::Assign;
+    let can = session.can(assign.copy_capability())?;
+    Ok(if can { assign } else { AssignmentMode::Group })
 }
 
 /// Returns the text of an error response. Other errors are deviations.

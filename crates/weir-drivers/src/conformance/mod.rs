@@ -116,7 +116,7 @@ macro_rules! checks {
 use AssignmentMode::{Assign, Group};
 use ProducerState::{Cold, Metadata, Warm};
 use limits::CommandFault::{MissingTopic, Unreachable};
-use limits::LimitedWork::{Consume, Produce, RoundTrip};
+use limits::LimitedWork::{Consume, Copy, Produce, RoundTrip};
 
 /// All checks, in order.
 const CHECKS: &[Check] = checks! {
@@ -132,6 +132,8 @@ const CHECKS: &[Check] = checks! {
     "consume.assign": |session| records::consume(session, Assign);
     "verify.group": |session| records::verify(session, Group);
     "verify.assign": |session| records::verify(session, Assign);
+    "copy.group": |session| records::copy(session, Group);
+    "copy.assign": |session| records::copy(session, Assign);
     "roundtrip.burst": timed::burst_roundtrip;
     "roundtrip.open": timed::open_roundtrip;
     "steady.produce": timed::steady_produce;
@@ -142,12 +144,14 @@ const CHECKS: &[Check] = checks! {
     "missing-topic.produce.warm": |it| limits::check(it, MissingTopic, Produce(Warm));
     "missing-topic.consume.group": |it| limits::check(it, MissingTopic, Consume(Group));
     "missing-topic.consume.assign": |it| limits::check(it, MissingTopic, Consume(Assign));
+    "missing-topic.copy": |it| limits::check(it, MissingTopic, Copy);
     "missing-topic.roundtrip": |it| limits::check(it, MissingTopic, RoundTrip);
     "unreachable.produce.cold": |it| limits::check(it, Unreachable, Produce(Cold));
     "unreachable.produce.metadata": |it| limits::check(it, Unreachable, Produce(Metadata));
     "unreachable.produce.warm": |it| limits::check(it, Unreachable, Produce(Warm));
     "unreachable.consume.group": |it| limits::check(it, Unreachable, Consume(Group));
     "unreachable.consume.assign": |it| limits::check(it, Unreachable, Consume(Assign));
+    "unreachable.copy": |it| limits::check(it, Unreachable, Copy);
     "unreachable.roundtrip": |it| limits::check(it, Unreachable, RoundTrip);
     "idle": rest::idle;
     "leftovers": rest::leftovers;

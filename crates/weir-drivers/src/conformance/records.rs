@@ -3,7 +3,7 @@
 use super::cluster::{Pair, Stored, key, value};
 use super::outcome::{CheckResult, require};
 use super::session::{CheckSession, burst};
-use crate::{AssignmentMode, Consume, Delivered, ProduceCommand, ProducerState, WarmUp};
+use crate::{AssignmentMode, Consume, CopyTopic, Delivered, ProduceCommand, ProducerState, WarmUp};
 
 pub(super) fn warm_up(session: &mut CheckSession<'_>) -> CheckResult {
     let request = WarmUp(burst(&session.topic("warm-up")?, 100, 1000, 3));
@@ -120,13 +120,7 @@ fn stored(found: Vec<Stored>, expected: Vec<(i64, Vec<u8>)>, is_warm: bool) -> C
 pub(super) fn consume(session: &mut CheckSession<'_>, via: AssignmentMode) -> CheckResult {
     session.need(via.capability())?;
     let topic = session.topic(via.capability())?;
-    let primer = || (key(-1), Some(vec![0]));
-    let record = |ordinal| (key(ordinal), Some(value(5, 50)));
-    let mut records: Vec<Pair> = vec![primer()];
-    records.extend((0..10).map(record));
-    records.push(primer());
-    records.extend((10..20).map(record));
-    session.cluster.write(&topic, &records)?;
+    session.cluster.write(&topic, &with_primers())?;
     let request = Consume {
         burst: burst(&topic, 50, 20, 5),
         via,
@@ -150,6 +144,53 @@ pub(super) fn consume(session: &mut CheckSession<'_>, via: AssignmentMode) -> Ch
             response.bytes,
             response.bad
         );
+    }
+    Ok(())
+}
+
+/// Returns 20 records of 50 bytes and seed 5, with two primers.
+fn with_primers() -> Vec<Pair> {
+    let primer = || (key(-1), Some(vec![0]));
+    let record = |ordinal| (key(ordinal), Some(value(5, 50)));
+    let mut records: Vec<Pair> = vec![primer()];
+    records.extend((0..10).map(record));
+    records.push(primer());
+    records.extend((10..20).map(record));
+    records
+}
+
+/// Checks a copied topic twice. The second command uses the same producer, and reads one wrong
+/// record.
+pub(super) fn copy(session: &mut CheckSession<'_>, via: AssignmentMode) -> CheckResult {
+    session.need(via.copy_capability())?;
+    let mut records = with_primers();
+    for bad in [0, 1] {
+        let (topic, to) = (session.topic("original")?, session.topic("copy")?);
+        session.cluster.write(&topic, &records)?;
+        let request = CopyTopic {
+            burst: burst(&topic, 50, 20, 5),
+            to: to.clone(),
+            via,
+        };
+        let response = session.run_configured(&request)?;
+        require!(
+            (response.got, response.bytes, response.bad) == (20, 20 * 58, bad),
+            format!("got 20, bytes {}, bad {bad}", 20 * 58),
+            "got {}, bytes {}, bad {}",
+            response.got,
+            response.bytes,
+            response.bad
+        );
+        delivered(20, &response.delivered)?;
+        let originals = records.iter().filter_map(|(key, value)| {
+            let number = i64::from_be_bytes(key.as_deref()?.try_into().ok()?);
+            Some((number, value.clone()?)).filter(|_| number >= 0)
+        });
+        stored(session.cluster.read(&to)?, originals.collect(), true)?;
+        // The last record gets another number, which is copied as it is.
+        if let Some((last, _)) = records.last_mut() {
+            *last = key(99);
+        }
     }
     Ok(())
 }

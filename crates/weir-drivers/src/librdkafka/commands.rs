@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::deadline::{CommandError, CommandOutcome, Deadline};
 use super::session::DriverSession;
 use super::settings::configure;
-use super::{consume, produce, roundtrip, steady};
+use super::{consume, copy, produce, roundtrip, steady};
 use crate::protocol::DriverCommand;
 use crate::{
     AssignmentMode, Burst, Consume, DriverHello, PROTOCOL, ProduceCommand, ProducerState, Stats,
@@ -40,6 +40,7 @@ impl DriverSession {
             DriverCommand::Consume(command) => {
                 consume::consume(self, &command, timeout).map(fields)
             }
+            DriverCommand::Copy(command) => copy::copy(self, &command, timeout).map(fields),
             DriverCommand::RoundTrip(command) => {
                 roundtrip::roundtrip(self, &command, timeout).map(fields)
             }

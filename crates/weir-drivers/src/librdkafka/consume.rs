@@ -20,10 +20,7 @@ pub(super) fn consume(
     let joins = command.via == AssignmentMode::Group;
     let mut reader = DriverConsumer::start(session, &command.burst.topic, joins)?;
     let s0 = clock.mark();
-    match command.via {
-        AssignmentMode::Group => reader.subscribe()?,
-        AssignmentMode::Assign => reader.assign(0)?,
-    }
+    reader.begin(command.via)?;
     let assigned_ns = clock.now_ns();
     let mut result = Consumed::default();
     let mut s2 = s0;
@@ -34,10 +31,8 @@ pub(super) fn consume(
                 if result.got == 0 {
                     s2 = clock.mark();
                 }
-                let value = record.value();
-                let is_correct = record.number == i64::try_from(result.got).ok()
-                    && value.len() as u64 == len
-                    && expected.as_deref().is_none_or(|it| it == value);
+                let is_correct = record.is_expected(result.got, len)
+                    && expected.as_deref().is_none_or(|it| it == record.value());
                 result.bad += u64::from(!is_correct);
                 result.bytes += record.bytes();
                 result.got += 1;

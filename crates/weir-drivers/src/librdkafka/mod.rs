@@ -6,6 +6,7 @@
 mod clock;
 mod commands;
 mod consume;
+mod copy;
 mod deadline;
 mod histogram;
 mod produce;

@@ -16,6 +16,7 @@ use super::deadline::{CommandError, CommandOutcome, Deadline};
 use super::session::DriverSession;
 use super::token::DriverToken;
 use super::values::{PRIMER, number};
+use crate::AssignmentMode;
 
 pub(super) struct DriverConsumer {
     client: BaseConsumer<Assigned>,
@@ -30,13 +31,21 @@ pub(super) struct ReceivedRecord<'a> {
 }
 
 impl ReceivedRecord<'_> {
+    pub(super) fn key(&self) -> &[u8] {
+        self.message.key().unwrap_or_default()
+    }
+
     pub(super) fn value(&self) -> &[u8] {
         self.message.payload().unwrap_or_default()
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let key = self.message.key().map_or(0, <[u8]>::len);
-        (key + self.value().len()) as u64
+        (self.key().len() + self.value().len()) as u64
+    }
+
+    /// Returns `true` if `before` records precede this one, and its value has `len` bytes.
+    pub(super) fn is_expected(&self, before: u64, len: u64) -> bool {
+        self.number == i64::try_from(before).ok() && self.value().len() as u64 == len
     }
 }
 
@@ -77,7 +86,15 @@ impl DriverConsumer {
         })
     }
 
-    pub(super) fn subscribe(&self) -> CommandOutcome<()> {
+    /// Subscribes, or assigns partition 0 from offset 0.
+    pub(super) fn begin(&self, via: AssignmentMode) -> CommandOutcome<()> {
+        match via {
+            AssignmentMode::Group => self.subscribe(),
+            AssignmentMode::Assign => self.assign(0),
+        }
+    }
+
+    fn subscribe(&self) -> CommandOutcome<()> {
         let subscribed = self.client.subscribe(&[&self.topic]);
         subscribed.map_err(CommandError::kafka("subscribing"))
     }

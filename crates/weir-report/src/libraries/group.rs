@@ -89,6 +89,7 @@ impl<'a> Group<'a> {
         let work = match self.work {
             "produce" => "Produce",
             "consume" => "Consume",
+            "copy" => "Copy",
             "roundtrip" => "Round trip",
             other => other,
         };
@@ -203,7 +204,23 @@ impl<'a> Group<'a> {
 
     /// Returns the calls into a Java VM per record, of libraries that count them.
     pub(crate) fn jni_calls(&self) -> Option<TitledTable> {
-        let quantity = Quantity::named("jni_calls_per_record")?;
+        self.per_record(
+            "jni_calls_per_record",
+            "Calls into the Java VM per record, median",
+        )
+    }
+
+    /// Returns the bytes on the wire per record, if the run could count them.
+    pub(crate) fn wire_bytes(&self) -> Option<TitledTable> {
+        self.per_record(
+            "wire_bytes_per_record",
+            "Bytes on the wire per record, median",
+        )
+    }
+
+    /// Returns the medians of a quantity, a block per library; `None` without values.
+    fn per_record(&self, quantity: &str, title: &str) -> Option<TitledTable> {
+        let quantity = Quantity::named(quantity)?;
         let drivers = self.cells.first()?.drivers.iter();
         let blocks = drivers.map(|driver| {
             let name = &driver.driver.name;
@@ -217,8 +234,7 @@ impl<'a> Group<'a> {
             (name.clone(), entry)
         });
         let table = self.table(blocks);
-        let title = "Calls into the Java VM per record, median".to_owned();
-        (!table.is_empty()).then_some((title, table))
+        (!table.is_empty()).then(|| (title.to_owned(), table))
     }
 
     /// Returns medians with their standard deviations, a block per library.

@@ -67,6 +67,9 @@ fn section(out: &mut String, compared: &LibraryReport<'_>, group: &Group<'_>) {
         grid(out, &jni_calls);
     }
     grid(out, &group.times(quantity));
+    if let Some(wire_bytes) = group.wire_bytes() {
+        grid(out, &wire_bytes);
+    }
     for (name, why) in group.skipped() {
         let _ = writeln!(out, "\n- {} was not measured: {}", esc(name), esc(why));
     }

@@ -69,6 +69,9 @@ pub fn fair() -> Run {
         }
     }
     for bytes in [100, 1_000] {
+        cells.push(cell("copy", "assign", bytes, 10_000, None, 7));
+    }
+    for bytes in [100, 1_000] {
         cells.push(cell("roundtrip", "burst", bytes, 10_000, None, 7));
         for rate in [1_000.0, 5_000.0, 10_000.0] {
             cells.push(cell("roundtrip", "open", bytes, 10_000, Some(rate), 7));
@@ -229,6 +232,7 @@ fn one(
         cpu_us: work_us * 0.8,
         records: cell.records,
         bytes: bytes as u64,
+        wire_bytes: Some(bytes as u64 + 20 * cell.records),
         peak_rss_kb: Some(
             if driver.name == "java" {
                 410_000
@@ -253,6 +257,12 @@ fn one(
             sample.first_us = Some(first_us);
             sample.drain_us = Some(work_us);
             sample.legacy_us = Some(first_us + work_us);
+            sample.drain_cpu_us = Some(work_us * 0.5);
+        }
+        "copy" => {
+            sample.join_us = Some(3_000.0);
+            sample.first_us = Some(first_us);
+            sample.copied_us = Some(work_us);
             sample.drain_cpu_us = Some(work_us * 0.5);
         }
         _ => {

@@ -26,7 +26,7 @@ fn subject(sample: &LibrarySample) -> ComparisonSubject {
 
 fn figures(profile: &str, cell: &LibraryCell, sample: &LibrarySample) -> Vec<(&'static str, f64)> {
     let cost = match cell.operation.as_str() {
-        "consume" => "drain_cpu_us_per_record",
+        "consume" | "copy" => "drain_cpu_us_per_record",
         _ => "cpu_us_per_record",
     };
     let quantities = [Some(headline(profile, cell)), Quantity::named(cost)];

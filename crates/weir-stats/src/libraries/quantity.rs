@@ -31,6 +31,7 @@ pub fn headline(profile: &str, cell: &LibraryCell) -> &'static Quantity {
     let name = match (cell.operation.as_str(), profile) {
         ("consume", "legacy") => "legacy_us",
         ("consume", _) => "drain_us",
+        ("copy", _) => "copied_us",
         ("roundtrip", _) => "latency_mean_us",
         _ => "delivered_us",
     };
@@ -53,7 +54,7 @@ macro_rules! quantities {
 }
 
 /// All quantities, in the order of tables. A sample has those of its operation.
-pub static QUANTITIES: [Quantity; 16] = quantities! {
+pub static QUANTITIES: [Quantity; 18] = quantities! {
     "delivered_us" "first send to last delivery report", time true, |it| it.delivered_us;
     "send_us" "first send to return of the last", time true, |it| it.send_us;
     "create_us" "making the messages", time true, |it| it.create_us;
@@ -63,6 +64,7 @@ pub static QUANTITIES: [Quantity; 16] = quantities! {
     "first_us" "assignment to first record", time true, |it| it.first_us;
     "join_us" "subscription to assignment", time true, |it| it.join_us;
     "commit_us" "synchronous commit", time true, |it| it.commit_us;
+    "copied_us" "first record read to last delivery report", time true, |it| it.copied_us;
     "latency_mean_us" "mean latency of the records", time true, |it| it.latency.as_ref()?.mean_us();
     "latency_p50_us" "median latency of the records", time true,
         |it| it.latency.as_ref()?.supported_percentile_us(50.0);
@@ -74,6 +76,8 @@ pub static QUANTITIES: [Quantity; 16] = quantities! {
         |it| per_record(it.drain_cpu_us, it);
     "jni_calls_per_record" "calls into the Java VM per record", time false,
         |it| per_record(it.jni_calls.map(|calls| calls as f64), it);
+    "wire_bytes_per_record" "bytes on the wire per record", time false,
+        |it| per_record(it.wire_bytes.map(|bytes| bytes as f64), it);
 };
 
 fn per_record(sum: Option<f64>, sample: &LibrarySample) -> Option<f64> {
@@ -93,6 +97,7 @@ mod tests {
             first_us: Some(f64::NAN),
             cpu_us: 500.0,
             jni_calls: Some(250),
+            wire_bytes: Some(12_800),
             records: 100,
             latency: Some(Distribution {
                 count: 6,
@@ -109,6 +114,7 @@ mod tests {
         assert_eq!(of("cpu_us_per_record"), Some(5.0));
         assert_eq!(of("drain_cpu_us_per_record"), None);
         assert_eq!(of("jni_calls_per_record"), Some(2.5));
+        assert_eq!(of("wire_bytes_per_record"), Some(128.0));
         assert_eq!(of("latency_mean_us"), Some(15.0));
         assert_eq!(of("latency_p50_us"), Some(10.0));
         assert_eq!(of("latency_p99_us"), None, "six values are too few");
@@ -134,6 +140,7 @@ mod tests {
         assert_eq!(name("fair", "produce"), "delivered_us");
         assert_eq!(name("fair", "consume"), "drain_us");
         assert_eq!(name("legacy", "consume"), "legacy_us");
+        assert_eq!(name("fair", "copy"), "copied_us");
         assert_eq!(name("legacy", "roundtrip"), "latency_mean_us");
     }
 }

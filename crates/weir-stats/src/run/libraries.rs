@@ -152,10 +152,10 @@ pub struct LibrarySample {
     /// Produce in the legacy profile: time spent in send calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_calls_us: Option<f64>,
-    /// Consume: time from `s0` to `s1`.
+    /// Consume and copy: time from `s0` to `s1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join_us: Option<f64>,
-    /// Consume: time from `s1` to `s2`.
+    /// Consume and copy: time from `s1` to `s2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_us: Option<f64>,
     /// Consume: time from `s2` to `s3`.
@@ -167,6 +167,9 @@ pub struct LibrarySample {
     /// Consume in the legacy profile: time from `s3` to `s4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit_us: Option<f64>,
+    /// Copy: time from `s2` to `t2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied_us: Option<f64>,
     /// Roundtrip: time from `t0` to `r1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roundtrip_us: Option<f64>,
@@ -181,12 +184,17 @@ pub struct LibrarySample {
     pub pacing: Option<Distribution>,
     /// CPU time of the driver process between its first and last mark.
     pub cpu_us: f64,
-    /// Consume: CPU time between `s2` and `s3`.
+    /// Consume and copy: CPU time from `s2` to the last mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_cpu_us: Option<f64>,
     /// Number of calls from the driver's runtime into a Java VM, if the driver reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jni_calls: Option<u64>,
+    /// Bytes on the loopback interface during the whole command, in both directions and with the
+    /// headers of TCP and IP: connecting, metadata and primers included. `null` if the broker is on
+    /// another machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire_bytes: Option<u64>,
     /// Number of records delivered or read.
     pub records: u64,
     /// Total size of their keys and values, in bytes.

@@ -79,6 +79,7 @@ fn work_section(compared: &LibraryReport<'_>, work: &str) -> Section {
     let (id, title) = match work {
         "produce" => ("produce", "Produce"),
         "consume" => ("consume", "Consume"),
+        "copy" => ("copy", "Copy a topic"),
         "roundtrip" => ("roundtrip", "Round trip"),
         _ => ("work", "Other operations"),
     };
@@ -128,6 +129,7 @@ fn group_tables(compared: &LibraryReport<'_>, group: &Group<'_>) -> Markup {
             div class="grid2 tables" { "\n"
                 (grid(group.times(quantity)))
                 @for quantity in group.further() { (grid(group.medians(quantity))) }
+                @if let Some(wire_bytes) = group.wire_bytes() { (grid(wire_bytes)) }
             }
         } "\n"
     }
@@ -143,6 +145,10 @@ fn caption(group: &Group<'_>) -> &'static str {
         ("consume", _) => {
             "From the assignment until all records are read and committed, including start-up and \
              waiting."
+        }
+        ("copy", _) => {
+            "From the first record read to the delivery report of the last copy: reading and \
+             writing at the same time."
         }
         ("roundtrip", _) if group.mode == "burst" => {
             "All records are sent at once. The mean latency is about half the duration of the \

@@ -13,6 +13,13 @@ import org.apache.kafka.common.TopicPartition;
 
 /** A reading of a topic from its start. */
 final class Consuming {
+    /** What happens to the records that are read, before the consumer is closed. */
+    interface Sink {
+        void accept(ConsumerRecord<byte[], byte[]> record);
+
+        void finish() throws Exception;
+    }
+
     private static final Duration POLL = Duration.ofMillis(500);
 
     private final Settings settings;
@@ -24,6 +31,8 @@ final class Consuming {
     private final boolean commit;
     /** The expected value, if values are compared. */
     private final byte[] value;
+    /** Null if the records are only read. */
+    private final Sink sink;
     private long s0;
     private volatile long s1;
     private long s2;
@@ -37,14 +46,19 @@ final class Consuming {
     private long bad;
 
     Consuming(Settings settings, Command command) {
-        this(settings, command, command.text("via"), command.flag("verify"), command.flag("commit"));
+        this(settings, command, command.text("via"), command.flag("verify"), command.flag("commit"), null);
     }
 
-    private Consuming(Settings settings, Command command, String via, boolean verify, boolean commit) {
+    Consuming(Settings settings, Command command, Sink sink) {
+        this(settings, command, command.text("via"), false, false, sink);
+    }
+
+    private Consuming(Settings settings, Command command, String via, boolean verify, boolean commit, Sink sink) {
         if (!via.equals("group") && !via.equals("assign")) throw new IllegalArgumentException("unknown via \"" + via + "\"");
         this.settings = settings;
         this.command = command;
         this.commit = commit;
+        this.sink = sink;
         viaGroup = via.equals("group");
         partition = new TopicPartition(command.text("topic"), 0);
         length = command.number("len");
@@ -52,13 +66,13 @@ final class Consuming {
         value = verify ? Values.make(length, command.seed()) : null;
     }
 
-    static void warmUp(Settings settings, Command command, ObjectNode answer) {
-        Consuming reading = new Consuming(settings, command, "assign", false, false);
+    static void warmUp(Settings settings, Command command, ObjectNode answer) throws Exception {
+        Consuming reading = new Consuming(settings, command, "assign", false, false, null);
         reading.read();
         answer.put("consume_cpu_us_per_record", (reading.cpuAtLast - reading.cpuAtStart) / 1e3 / Math.max(1, reading.count));
     }
 
-    void run(ObjectNode answer) {
+    void run(ObjectNode answer) throws Exception {
         read();
         ObjectNode marks = answer.putObject("marks");
         marks.put("s0", s0).put("s1", s1).put("s2", s2).put("s3", s3);
@@ -67,13 +81,25 @@ final class Consuming {
         answer.put("got", got).put("bytes", bytes).put("bad", bad);
     }
 
-    private void read() {
+    /** Describes a copy whose last record was sent at `t1`. */
+    void echoCopy(Delivery delivery, long t1, ObjectNode answer) {
+        ObjectNode marks = answer.putObject("marks");
+        marks.put("s0", s0).put("s1", s1).put("s2", s2).put("t1", t1).put("t2", Math.max(s2, delivery.last()));
+        long cpuAtEnd = delivery.cpuAtLast();
+        answer.put("cpu_us", Math.max(0, (cpuAtEnd - cpuAtStart) / 1000));
+        answer.put("copy_cpu_us", Math.max(0, (cpuAtEnd - cpuAtFirst) / 1000));
+        answer.put("got", got).put("bytes", bytes).put("bad", bad);
+        delivery.echo(answer);
+    }
+
+    void read() throws Exception {
         KafkaConsumer<byte[], byte[]> consumer = viaGroup ? settings.groupConsumer() : settings.consumer(commit);
         try (consumer) {
             cpuAtStart = Usage.cpuNanos();
             s0 = Usage.now();
             begin(consumer);
             while (got < count) take(consumer.poll(Duration.ofNanos(Math.min(POLL.toNanos(), left()))));
+            if (sink != null) sink.finish();
             if (commit) {
                 consumer.commitSync(command.left());
                 s4 = Usage.now();
@@ -111,6 +137,7 @@ final class Consuming {
                 cpuAtFirst = Usage.cpuNanos();
             }
             check(key, record);
+            if (sink != null) sink.accept(record);
             if (++got == count) {
                 s3 = Usage.now();
                 cpuAtLast = Usage.cpuNanos();

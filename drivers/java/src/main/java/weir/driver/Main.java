@@ -27,7 +27,8 @@ import org.apache.kafka.common.utils.AppInfoParser;
 final class Main {
     static final ObjectMapper JSON = new ObjectMapper();
     private static final List<String> CAPABILITIES = List.of("produce.cold", "produce.metadata", "produce.warm",
-        "consume.group", "consume.assign", "roundtrip.burst", "roundtrip.open", "steady.produce", "steady.consume");
+        "consume.group", "consume.assign", "copy.group", "copy.assign", "roundtrip.burst", "roundtrip.open",
+        "steady.produce", "steady.consume");
     /** The output for protocol lines; other output goes to standard error. */
     private static final PrintStream LINES = new PrintStream(System.out, false, StandardCharsets.UTF_8);
 
@@ -127,6 +128,7 @@ final class Main {
             }
             case "produce" -> producing().produce(command, answer);
             case "consume" -> new Consuming(configured(), command).run(answer);
+            case "copy" -> new Copying(configured(), producing(), command).run(answer);
             case "roundtrip" -> new Roundtrip(configured(), command).run(answer);
             case "steady" -> {
                 if (command.text("role").equals("produce")) Steady.produce(producing(), command, answer);

@@ -4,21 +4,25 @@
 //! is then confirmed with a longer window, and the next higher load must again not be sustained. A
 //! search with contradictory results ends without a value.
 
-use weir_stats::run::{FindMaxOutcome, FindMaxPhase as ClientPhase};
+use crate::run::{FindMaxOutcome, FindMaxPhase};
 
 /// Bounds and resolution of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Range {
-    pub(super) start: f64,
-    pub(super) highest: f64,
+pub struct Range {
+    /// First load.
+    pub start: f64,
+    /// Maximum load.
+    pub highest: f64,
     /// Maximum difference between the result and the lowest load that is not sustained, as a share.
-    pub(super) resolution_share: f64,
+    pub resolution_share: f64,
     /// `true` if loads are whole numbers.
-    pub(super) whole: bool,
+    pub whole: bool,
 }
 
+/// Result of one load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Trial {
+pub enum Trial {
+    /// The system under test sustained the load.
     Sustained,
     /// The system under test did not sustain the load, with the reason.
     NotSustained(String),
@@ -26,14 +30,23 @@ pub(super) enum Trial {
     Unmeasured(String),
 }
 
+/// Next action of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum NextStep {
-    Try { value: f64, phase: ClientPhase },
+pub enum NextStep {
+    /// Run a load.
+    Try {
+        /// The load.
+        value: f64,
+        /// Reason for it.
+        phase: FindMaxPhase,
+    },
+    /// The search has ended.
     Done(FindMaxOutcome),
 }
 
+/// A search and its results so far.
 #[derive(Debug, Clone)]
-pub(super) struct Search {
+pub struct Search {
     range: Range,
     /// Highest load that was sustained.
     low: Option<f64>,
@@ -50,7 +63,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn new(range: Range) -> Self {
+    /// Creates a search that has no results.
+    pub fn new(range: Range) -> Self {
         let mut search = Self {
             range,
             low: None,
@@ -62,16 +76,17 @@ impl Search {
             unmeasured: None,
         };
         let start = search.rounded(range.start.min(range.highest));
-        search.next = search.attempt(start, ClientPhase::Bracket);
+        search.next = search.attempt(start, FindMaxPhase::Bracket);
         search
     }
 
-    pub(super) fn next(&self) -> &NextStep {
+    /// Returns the next action.
+    pub fn next(&self) -> &NextStep {
         &self.next
     }
 
     /// Records the result of the load returned by `next` and selects the next action.
-    pub(super) fn record_result(&mut self, trial: Trial) {
+    pub fn record_result(&mut self, trial: Trial) {
         let NextStep::Try { value, phase } = self.next else {
             return;
         };
@@ -92,13 +107,13 @@ impl Search {
         };
     }
 
-    fn sustained(&mut self, value: f64, phase: ClientPhase) -> NextStep {
+    fn sustained(&mut self, value: f64, phase: FindMaxPhase) -> NextStep {
         match (phase, self.high) {
-            (ClientPhase::Confirm, Some(high)) => {
+            (FindMaxPhase::Confirm, Some(high)) => {
                 self.low = Some(value);
-                self.attempt(high, ClientPhase::ConfirmAbove)
+                self.attempt(high, FindMaxPhase::ConfirmAbove)
             }
-            (ClientPhase::Confirm, None) => NextStep::Done(FindMaxOutcome::AtLeast {
+            (FindMaxPhase::Confirm, None) => NextStep::Done(FindMaxOutcome::AtLeast {
                 value,
                 reason: self
                     .ceiling
@@ -106,20 +121,20 @@ impl Search {
                     .unwrap_or_else(|| "the search tries no higher load".to_owned()),
             }),
             // The earlier result is contradicted: the range above is open again.
-            (ClientPhase::ConfirmAbove, _) => {
+            (FindMaxPhase::ConfirmAbove, _) => {
                 (self.low, self.high) = (Some(value), None);
-                self.resolve_contradiction(value, ClientPhase::Bracket)
+                self.resolve_contradiction(value, FindMaxPhase::Bracket)
             }
-            (ClientPhase::Bracket | ClientPhase::Bisect, _) => {
+            (FindMaxPhase::Bracket | FindMaxPhase::Bisect, _) => {
                 self.low = Some(value);
                 self.narrow()
             }
         }
     }
 
-    fn not_sustained(&mut self, value: f64, phase: ClientPhase, reason: &str) -> NextStep {
+    fn not_sustained(&mut self, value: f64, phase: FindMaxPhase, reason: &str) -> NextStep {
         match phase {
-            ClientPhase::ConfirmAbove => NextStep::Done(FindMaxOutcome::Found {
+            FindMaxPhase::ConfirmAbove => NextStep::Done(FindMaxOutcome::Found {
                 // Invariant: `low` was confirmed before the load above it was run.
                 value: self.low.unwrap_or(value),
                 first_not_sustained: value,
@@ -127,14 +142,14 @@ impl Search {
                 saturated_role: None,
                 saturation_reason: None,
             }),
-            ClientPhase::Confirm => {
+            FindMaxPhase::Confirm => {
                 (self.low, self.high) = (None, Some(value));
                 let below = self.rounded(value / (1.0 + self.range.resolution_share));
                 let is_below = below < value;
                 let below = if is_below { below } else { self.below(value) };
-                self.resolve_contradiction(below, ClientPhase::Confirm)
+                self.resolve_contradiction(below, FindMaxPhase::Confirm)
             }
-            ClientPhase::Bracket | ClientPhase::Bisect => {
+            FindMaxPhase::Bracket | FindMaxPhase::Bisect => {
                 self.high = Some(value);
                 if self.low.is_none() && self.is_lowest(value) {
                     return inconclusive(format!(
@@ -147,18 +162,18 @@ impl Search {
     }
 
     /// Repeats a load that could not be measured once; a second failure makes it the limit.
-    fn unmeasured(&mut self, value: f64, phase: ClientPhase, reason: String) -> NextStep {
+    fn unmeasured(&mut self, value: f64, phase: FindMaxPhase, reason: String) -> NextStep {
         if self.unmeasured.replace(value) != Some(value) {
             return self.attempt(value, phase);
         }
         self.unmeasured = None;
         match (phase, self.low) {
-            (ClientPhase::Bracket | ClientPhase::Bisect, Some(low)) => {
+            (FindMaxPhase::Bracket | FindMaxPhase::Bisect, Some(low)) => {
                 self.high = None;
                 self.ceiling = Some(format!("{value} could not be measured: {reason}"));
-                self.attempt(low, ClientPhase::Confirm)
+                self.attempt(low, FindMaxPhase::Confirm)
             }
-            (ClientPhase::ConfirmAbove, Some(low)) => NextStep::Done(FindMaxOutcome::AtLeast {
+            (FindMaxPhase::ConfirmAbove, Some(low)) => NextStep::Done(FindMaxOutcome::AtLeast {
                 value: low,
                 reason: format!("{value} could not be measured again: {reason}"),
             }),
@@ -170,19 +185,19 @@ impl Search {
     fn narrow(&mut self) -> NextStep {
         match (self.low, self.high) {
             (Some(low), None) if low >= self.range.highest || self.ceiling.is_some() => {
-                self.attempt(low, ClientPhase::Confirm)
+                self.attempt(low, FindMaxPhase::Confirm)
             }
             (Some(low), None) => {
                 let next = self.rounded((low * 2.0).min(self.range.highest));
-                self.attempt(next, ClientPhase::Bracket)
+                self.attempt(next, FindMaxPhase::Bracket)
             }
-            (None, Some(high)) => self.attempt(self.below(high), ClientPhase::Bracket),
+            (None, Some(high)) => self.attempt(self.below(high), FindMaxPhase::Bracket),
             (Some(low), Some(high)) => {
                 let middle = self.rounded((low * high).sqrt());
                 let is_close = high <= low * (1.0 + self.range.resolution_share);
                 match is_close || middle <= low || middle >= high {
-                    true => self.attempt(low, ClientPhase::Confirm),
-                    false => self.attempt(middle, ClientPhase::Bisect),
+                    true => self.attempt(low, FindMaxPhase::Confirm),
+                    false => self.attempt(middle, FindMaxPhase::Bisect),
                 }
             }
             (None, None) => inconclusive("no load was measured".to_owned()),
@@ -191,7 +206,7 @@ impl Search {
 
     /// Continues after a confirmation contradicted a result. A few contradictions occur by chance;
     /// more mean that there is no definite limit.
-    fn resolve_contradiction(&mut self, value: f64, phase: ClientPhase) -> NextStep {
+    fn resolve_contradiction(&mut self, value: f64, phase: FindMaxPhase) -> NextStep {
         self.contradictions += 1;
         if self.contradictions > CONTRADICTIONS_MAX {
             return inconclusive(format!(
@@ -200,19 +215,19 @@ impl Search {
             ));
         }
         match phase {
-            ClientPhase::Confirm => self.attempt(value, phase),
+            FindMaxPhase::Confirm => self.attempt(value, phase),
             _ => {
                 let above = value * (1.0 + 2.0 * self.range.resolution_share);
                 let above = self.rounded(above.min(self.range.highest));
                 match above > value {
-                    true => self.attempt(above, ClientPhase::Bracket),
-                    false => self.attempt(value, ClientPhase::Confirm),
+                    true => self.attempt(above, FindMaxPhase::Bracket),
+                    false => self.attempt(value, FindMaxPhase::Confirm),
                 }
             }
         }
     }
 
-    fn attempt(&self, value: f64, phase: ClientPhase) -> NextStep {
+    fn attempt(&self, value: f64, phase: FindMaxPhase) -> NextStep {
         NextStep::Try { value, phase }
     }
 
@@ -260,7 +275,7 @@ mod tests {
     fn search(
         range: Range,
         mut system: impl FnMut(f64) -> Trial,
-    ) -> (FindMaxOutcome, Vec<(f64, ClientPhase)>) {
+    ) -> (FindMaxOutcome, Vec<(f64, FindMaxPhase)>) {
         let mut search = Search::new(range);
         let mut loads = Vec::new();
         loop {
@@ -300,8 +315,8 @@ mod tests {
                 assert!(above <= value * 1.06, "{value} {above}");
                 let [
                     ..,
-                    (confirmed, ClientPhase::Confirm),
-                    (confirmed_above, ClientPhase::ConfirmAbove),
+                    (confirmed, FindMaxPhase::Confirm),
+                    (confirmed_above, FindMaxPhase::ConfirmAbove),
                 ] = loads[..]
                 else {
                     panic!("not confirmed: {loads:?}");
@@ -359,7 +374,7 @@ mod tests {
                 reason
             }
         );
-        assert_eq!(loads.last(), Some(&(3_000.0, ClientPhase::Confirm)));
+        assert_eq!(loads.last(), Some(&(3_000.0, FindMaxPhase::Confirm)));
     }
 
     #[test]
