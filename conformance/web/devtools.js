@@ -38,11 +38,13 @@ const describe = (details) => new Error(details.exception?.description ?? detail
 /**
  * A blank page in a separate profile. `send` and `on` apply to this page, `navigate` waits until a page
  * is loaded, `evaluate` runs an expression in it and returns its value, `settled` that of its promise.
+ * A hidden page has no window, whose start takes several times as long as that of the page. It is
+ * neither drawn nor focused.
  */
-async function newPage() {
+async function newPage({ hidden }) {
   const browser = await devTools(process.env.WEIR_BROWSER);
   const { browserContextId } = await browser.send('Target.createBrowserContext', { disposeOnDetach: true });
-  const { targetId } = await browser.send('Target.createTarget', { url: 'about:blank', browserContextId });
+  const { targetId } = await browser.send('Target.createTarget', { url: 'about:blank', browserContextId, hidden });
   const { sessionId } = await browser.send('Target.attachToTarget', { targetId, flatten: true });
   const send = (method, params = {}) => browser.send(method, params, sessionId);
   for (const domain of ['Page', 'Runtime', 'Log', 'Inspector']) await send(`${domain}.enable`);

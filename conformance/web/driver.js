@@ -31,7 +31,7 @@ function serve() {
 
 /** Opens the page and returns a function that evaluates an expression in it. */
 async function open(url) {
-  const page = await newPage();
+  const page = await newPage({ hidden: true });
   page.on('Runtime.bindingCalled', ({ name, payload }) => {
     (name === 'weirPrint' ? process.stdout : process.stderr).write(payload + '\n');
   });

@@ -54,7 +54,7 @@ const COMMANDS = {
 const KEYS = { Tab: [9], Enter: [13, '\r'], ' ': [32, ' '], Escape: [27], ArrowLeft: [37], ArrowRight: [39], ArrowDown: [40] };
 
 async function main() {
-  const page = await newPage();
+  const page = await newPage({ hidden: false });
   // Of several pages, only one would have the keyboard.
   await page.send('Emulation.setFocusEmulationEnabled', { enabled: true });
   await page.send('Network.enable');

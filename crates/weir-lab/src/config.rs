@@ -274,6 +274,8 @@ log.retention.check.interval.ms=15000
 log.segment.delete.delay.ms=1000
 log.index.size.max.bytes=2097152
 log.cleaner.dedupe.buffer.size=33554432
+# At the default of 0.5 s, these records take 40 % of an idle broker's CPU time.
+metadata.max.idle.interval.ms=10000
 ";
 
 #[cfg(test)]
