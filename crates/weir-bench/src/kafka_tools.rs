@@ -85,7 +85,10 @@ pub(super) fn run(
             return Err(CellFailure::Interrupted);
         }
         if Instant::now() >= deadline {
-            return Err(CellFailure::because("the tool did not finish in time"));
+            return Err(CellFailure::because(format!(
+                "the tool did not finish within {} s; lower the rate or the number of records",
+                timeout.as_secs()
+            )));
         }
         thread::sleep(SAMPLE_INTERVAL);
     };
@@ -112,7 +115,8 @@ pub(super) fn row(output: &str, records: u64) -> CellResult<ConsumerPerf> {
     let row = first.ok_or_else(|| no_result(output))?;
     match row.messages {
         received if received < records => Err(CellFailure::because(format!(
-            "the tool received {received} of {records} records"
+            "the tool ended after {received} of {records} records: the broker has deleted the \
+             others (see its log.retention settings) or sent them too late for the tool's --timeout"
         ))),
         _ => Ok(row),
     }

@@ -225,6 +225,6 @@ mod tests {
         assert!(set_consumer_figures(&mut cell, "nothing", 1).is_err());
         let error = set_consumer_figures(&mut cell, output, 1_000_001).unwrap_err();
         let text = format!("{error:?}");
-        assert!(text.contains("received 1000000 of 1000001"), "{text}");
+        assert!(text.contains("ended after 1000000 of 1000001"), "{text}");
     }
 }
