@@ -215,6 +215,22 @@ fn pages_need_known_host_and_survive_slow_page() {
     stop(server);
 }
 
+#[test]
+fn page_is_not_busy_after_its_response() {
+    let watchdog = Watchdog::start(Vec::new(), WatchdogConfig::default()).expect("a thread");
+    let (release, slow) = bounded(0);
+    // Without a sender the page does not wait.
+    drop(release);
+    let server = admin(slow, &watchdog);
+    // The thread of a page ends after its response has been sent: often enough, the next request
+    // is faster.
+    for _ in 0..1_000 {
+        let response = get(server.address(), "/slow", "localhost");
+        assert!(response.ends_with("at last"), "{response}");
+    }
+    stop(server);
+}
+
 /// Handler that can be blocked.
 struct Data {
     blocker: Receiver<()>,

@@ -20,8 +20,8 @@ pub use token::SessionsToken;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -171,7 +171,7 @@ impl AdminServer {
             certificates: options.certificates,
             draining: options.draining,
             sender: None,
-            slow: None,
+            slow: Weak::new(),
             calls: Vec::new(),
             streams: LineStreams::default(),
             denied: VecDeque::new(),
@@ -241,9 +241,10 @@ struct AdminHandler<P> {
     draining: Arc<AtomicBool>,
     /// Sender for the responses of slow pages.
     sender: Option<MailboxSender<Posted>>,
-    slow: Option<JoinHandle<()>>,
-    /// Calls that are being computed.
-    calls: Vec<JoinHandle<()>>,
+    /// Alive while a slow page is being computed.
+    slow: Weak<()>,
+    /// Alive while their calls are being computed.
+    calls: Vec<Weak<()>>,
     streams: LineStreams,
     /// Connections that get 401, and when.
     denied: VecDeque<(u64, ConnId)>,
@@ -276,14 +277,14 @@ impl<P: AdminPages> AdminHandler<P> {
         conn: ConnId,
         compute: Box<dyn FnOnce() -> Response + Send>,
     ) -> RequestOutcome {
-        let is_busy = self.slow.as_ref().is_some_and(|slow| !slow.is_finished());
+        let is_busy = self.slow.strong_count() > 0;
         let Some(sender) = self.sender.clone().filter(|_| !is_busy) else {
             return busy();
         };
-        let Some(thread) = start(move || respond_later(&sender, conn, compute)) else {
+        let Some(computation) = respond_later(sender, conn, compute) else {
             return busy();
         };
-        self.slow = Some(thread);
+        self.slow = computation;
         RequestOutcome::Defer
     }
 
@@ -316,7 +317,7 @@ impl<P: AdminPages> AdminHandler<P> {
                 return RequestOutcome::Defer;
             }
         };
-        self.calls.retain(|call| !call.is_finished());
+        self.calls.retain(|call| call.strong_count() > 0);
         match page {
             None => respond(Response::text(404, "no such page\n")),
             Some(Page::Ready(response)) => respond(response),
@@ -324,10 +325,10 @@ impl<P: AdminPages> AdminHandler<P> {
                 let Some(sender) = self.sender.clone() else {
                     return busy();
                 };
-                let Some(thread) = start(move || respond_later(&sender, conn, compute)) else {
+                let Some(computation) = respond_later(sender, conn, compute) else {
                     return busy();
                 };
-                self.calls.push(thread);
+                self.calls.push(computation);
                 RequestOutcome::Defer
             }
             Some(Page::Stream(_)) if !request.accepts_chunks => {
@@ -370,27 +371,36 @@ fn busy() -> RequestOutcome {
     respond(Response::text(503, "busy, try again\n"))
 }
 
+/// Computes a response on a thread and posts it. Returns a reference that is alive until it is
+/// computed, `None` if the operating system refuses the thread.
 fn respond_later(
-    sender: &MailboxSender<Posted>,
+    sender: MailboxSender<Posted>,
     conn: ConnId,
     compute: Box<dyn FnOnce() -> Response + Send>,
-) {
-    let response = Posted::Response(conn, with_security_headers(compute()));
-    // If the loop has ended, the connection is closed.
-    let _ = sender.post(response, Duration::from_secs(1));
+) -> Option<Weak<()>> {
+    let computation = Arc::new(());
+    let observed = Arc::downgrade(&computation);
+    let work = move || {
+        let response = Posted::Response(conn, with_security_headers(compute()));
+        // Before the client can receive the response: its next request would find the page busy
+        // until this thread has ended.
+        drop(computation);
+        // If the loop has ended, the connection is closed.
+        let _ = sender.post(response, Duration::from_secs(1));
+    };
+    start(work).then_some(observed)
 }
 
-/// Starts a thread for a response. Returns `None` if the operating system refuses it.
-fn start(work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+/// Starts a thread for a response. Returns `false` if the operating system refuses it.
+fn start(work: impl FnOnce() + Send + 'static) -> bool {
     let thread = std::thread::Builder::new().name("admin-page".to_owned());
-    let started = thread.spawn(work);
-    started.map_or_else(
+    thread.spawn(work).map_or_else(
         |error| {
             let text = "failed to start thread for admin page";
             limited!(warn, "admin page failed", %error, "{text}");
-            None
+            false
         },
-        Some,
+        |_| true,
     )
 }
 
