@@ -694,29 +694,6 @@ fn broken_tables_are_found() {
     }
 }
 
-/// The README states the proxy's cost as docs/proxy.md does.
-#[test]
-fn readme_repeats_the_proxys_figures() {
-    let readme = read(&root().join("README.md"));
-    let start = "([docs/proxy.md](docs/proxy.md#measured)): ";
-    let (_, text) = readme.split_once(start).expect("README.md has them");
-    let (text, _) = text.split_once("\n[").expect("another paragraph follows");
-    let proxy = read(&root().join("docs/proxy.md"));
-    let (_, measured) = proxy.split_once("\n## Measured\n").expect("it has them");
-    let numbers = |text: &str| -> BTreeSet<String> {
-        let words = text.split(|c: char| !c.is_ascii_digit() && c != '.' && c != ',');
-        let words = words.map(|word| word.trim_matches(['.', ',']).to_owned());
-        words.filter(|word| !word.is_empty()).collect()
-    };
-    let (said, known) = (numbers(text), numbers(measured));
-    assert!(said.len() > 3, "{said:?}");
-    let strange: Vec<_> = said.difference(&known).cloned().collect();
-    settle(
-        "README.md has figures that docs/proxy.md has not:",
-        &strange,
-    );
-}
-
 #[test]
 fn no_machine_paths_or_registry_hosts() {
     // In pieces, so that this file does not find itself.

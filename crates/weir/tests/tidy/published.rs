@@ -130,6 +130,35 @@ fn published_tables_have_cells_or_reasons() {
     settle("published rows without ours:", &findings);
 }
 
+/// README shows no other runs than the pages of the published experiments do.
+#[test]
+fn readme_cites_published_experiments_only() {
+    let list: CellList = toml::from_str(&read(&root().join(FILE)))
+        .unwrap_or_else(|error| panic!("{FILE}: {}", error.message()));
+    let cells = list
+        .cell
+        .iter()
+        .map(|cell| format!("published/{}", cell.name));
+    let kept = list
+        .kept
+        .iter()
+        .filter_map(|kept| kept.run.split('/').next());
+    let shown: BTreeSet<String> = cells.chain(kept.map(str::to_owned)).collect();
+    let readme = read(&root().join("README.md"));
+    let cited: Vec<&str> = readme
+        .split("(bench/runs/")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .collect();
+    assert!(cited.len() > 5, "{cited:?}");
+    let others = cited.iter().filter(|run| !shown.contains(**run));
+    let others: Vec<String> = others.map(|run| format!("README.md: {run}")).collect();
+    settle(
+        "runs that no page of a published experiment shows:",
+        &others,
+    );
+}
+
 /// Tables and charts of the documentation are those of the stored runs.
 #[test]
 fn pages_show_the_stored_runs() {

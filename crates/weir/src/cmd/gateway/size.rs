@@ -109,7 +109,7 @@ mod tests {
 
     const PAGE: &str = include_str!("../../../../../docs/sizing.md");
 
-    /// `bench/figures.toml` compares the page with stored runs.
+    /// `bench/figures` compares the page with stored runs.
     #[test]
     fn costs_match_sizing_page() {
         for (name, value) in [
