@@ -69,6 +69,7 @@ fn recreated_topic_is_delivered_from_start() {
     while let Err(error) = env.admin.create_topic(&env.topic, 1, 1, &keep) {
         attempts += 1;
         assert!(attempts < 10_000, "{error}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
     env.produce("A", "new");
     assert_eq!(client.line(), "U,1,1,new|0");
@@ -92,6 +93,7 @@ fn topic_replaced_by_a_longer_one_is_delivered_whole() {
         let (deadline, keep) = (Instant::now() + TEST_TIMEOUT, [("retention.ms", "-1")]);
         while let Err(error) = env.admin.create_topic(&env.topic, 1, 1, &keep) {
             assert!(Instant::now() < deadline, "{error}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
         for number in 0..30 {
             env.send("A", &format!("new {number}"));
@@ -145,7 +147,7 @@ fn wait_health(gateway: &Gateway, wanted: impl Fn(&str, &str) -> bool) {
             return;
         }
         assert!(Instant::now() < deadline, "{head}\n{body}");
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
 
@@ -161,7 +163,7 @@ fn wait_lag(gateway: &Gateway, wanted: Option<u64>) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while lag(gateway) != wanted {
         assert!(Instant::now() < deadline, "{:?}", lag(gateway));
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
 

@@ -227,6 +227,6 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
             Instant::now() < deadline,
             "{what}: the gateway does not fetch"
         );
-        thread::yield_now();
+        thread::sleep(Duration::from_millis(10));
     }
 }

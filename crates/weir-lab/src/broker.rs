@@ -1,15 +1,12 @@
-//! Broker processes: formatting the storage, starting with a watchdog, stopping.
+//! Broker processes: configuration files and starting with a watchdog.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::class_archive;
-use crate::disk::{self, write_private};
+use crate::disk::write_private;
 use crate::error::{LabError, Result};
 use crate::guarded::{self, GuardedCommand, GuardedProcess};
-use crate::host_tools;
-use crate::operation::Operation;
 use crate::security::SecurityFiles;
 use crate::state::{self, LabState};
 
@@ -26,41 +23,6 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Formats the storage of a node. Its `server.properties` must exist.
-    ///
-    /// `credentials` are further arguments. They are secret, so all arguments are passed in a file.
-    pub(crate) fn format(
-        &self,
-        node_id: i32,
-        cluster_id: &str,
-        credentials: &[String],
-        operation: &Operation<'_>,
-    ) -> Result<()> {
-        let mut arguments: Vec<String> = FORMAT_JVM.map(str::to_owned).into();
-        arguments.extend(class_archive::argument(self.class_archive.as_deref()));
-        arguments.extend(self.common_arguments(node_id));
-        let tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"];
-        arguments.extend(tool.map(str::to_owned));
-        arguments.push(self.properties_file(node_id).display().to_string());
-        arguments.extend_from_slice(credentials);
-        let file = state::node_dir(&self.dir, node_id).join("format.arguments");
-        write_private(&file, &argument_file(&arguments))?;
-        let mut command = Command::new(&self.java);
-        command.arg(format!("@{}", file.display()));
-        let formatted = host_tools::run(&mut command, "formatting storage", operation);
-        disk::remove(&file)?;
-        let (status, output) = formatted?;
-        if status.success() {
-            return Ok(());
-        }
-        if output.contains("No space left on device") {
-            return Err(LabError::full(&self.dir));
-        }
-        let line = output.lines().rev().find(|line| !line.trim().is_empty());
-        let detail = line.unwrap_or("no output").trim().to_owned();
-        Err(LabError::Format(node_id, detail))
-    }
-
     /// Starts the broker of a node and returns as soon as the process exists.
     pub(crate) fn spawn(&self, node_id: i32, state: &LabState) -> Result<GuardedProcess> {
         let logs = state::log_dir(&self.dir, node_id);
@@ -89,7 +51,7 @@ impl Launch {
         guarded::spawn(&format!("broker {node_id}"), &guarded)
     }
 
-    fn common_arguments(&self, node_id: i32) -> [String; 5] {
+    pub(crate) fn common_arguments(&self, node_id: i32) -> [String; 5] {
         let node = state::node_dir(&self.dir, node_id);
         let log4j = node.join("log4j2.properties");
         [
@@ -102,7 +64,7 @@ impl Launch {
         ]
     }
 
-    fn properties_file(&self, node_id: i32) -> PathBuf {
+    pub(crate) fn properties_file(&self, node_id: i32) -> PathBuf {
         state::node_dir(&self.dir, node_id).join("server.properties")
     }
 }
@@ -125,15 +87,6 @@ pub(crate) fn write_config(
     write_private(&node.join("server.properties"), server_properties)
 }
 
-/// Returns the text of a file from which `java` reads `arguments`.
-fn argument_file(arguments: &[String]) -> String {
-    let quoted = |argument: &String| {
-        let escaped = argument.replace('\\', "\\\\").replace('"', "\\\"");
-        format!("\"{escaped}\"\n")
-    };
-    arguments.iter().map(quoted).collect()
-}
-
 /// The JVM arguments of Kafka's own scripts, and an immediate exit when memory runs out.
 const JVM: [&str; 7] = [
     "-server",
@@ -146,24 +99,5 @@ const JVM: [&str; 7] = [
     "-XX:+ExitOnOutOfMemoryError",
 ];
 
-/// The JVM arguments of the storage tool, which runs for about a second.
-const FORMAT_JVM: [&str; 4] = [
-    "-Xmx128m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:-UsePerfData",
-];
-
 /// System property with the URLs that a broker may read to verify tokens.
 const ALLOWED_URLS: &str = "org.apache.kafka.sasl.oauthbearer.allowed.urls";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_are_quoted_for_java() {
-        let arguments = ["a b".to_owned(), r#"c"\d"#.to_owned()];
-        assert_eq!(argument_file(&arguments), "\"a b\"\n\"c\\\"\\\\d\"\n");
-    }
-}

@@ -35,6 +35,7 @@ pub mod security;
 mod server;
 mod state;
 mod status;
+mod storage;
 mod tokens;
 
 pub use config::SecondListener;

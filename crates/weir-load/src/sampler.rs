@@ -614,7 +614,7 @@ mod tests {
                 std::time::Instant::now() < deadline,
                 "the process does not end"
             );
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
         let used = |sampler: &Sampler| sampler.usage("worker", 0, u64::MAX).map(|it| it.cpu_us());
         let all = used(&sampler).expect("samples");

@@ -178,7 +178,7 @@ impl Server {
                 return;
             }
             assert!(Instant::now() < deadline, "{deferred} {closed:?}");
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
@@ -359,6 +359,7 @@ fn shutdown_closes_listeners_and_idle_connections() {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while TcpStream::connect(server.address).is_ok() {
         assert!(Instant::now() < deadline, "the listener is still open");
+        std::thread::sleep(Duration::from_millis(10));
     }
     server.post(TestEvent::Chunk("second"));
     assert_eq!(read_until(&mut busy, "second\r\n"), "6\r\nsecond\r\n");

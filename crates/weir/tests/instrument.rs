@@ -63,7 +63,7 @@ fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(Instant::now() < deadline, "timed out waiting for {what}");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(10));
         std::thread::park_timeout(Duration::from_millis(20));
     }
 }

@@ -185,7 +185,7 @@ mod tests {
                 std::time::Instant::now() < deadline,
                 "killed process is still running"
             );
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(10));
         }
         child.wait().unwrap();
         assert!(has_exited(child.id()) && has_exited(u32::MAX));

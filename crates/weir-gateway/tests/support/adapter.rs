@@ -89,7 +89,7 @@ impl Adapter {
         let deadline = Instant::now() + TEST_TIMEOUT;
         while self.child.try_wait().expect("a child").is_none() {
             assert!(Instant::now() < deadline, "the adapter does not end");
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }
 }
@@ -126,7 +126,7 @@ impl AdapterEnv {
         let deadline = Instant::now() + TEST_TIMEOUT;
         while !self.gateway.ready() {
             assert!(Instant::now() < deadline, "not ready");
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }
 
@@ -183,7 +183,7 @@ impl AdapterEnv {
                 return;
             }
             assert!(Instant::now() < deadline, "no record {parts:?}:\n{text}");
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }
 }

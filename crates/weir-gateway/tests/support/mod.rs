@@ -178,7 +178,7 @@ impl TestEnv {
                 "not ready: {:?}",
                 gateway.unready_connections()
             );
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(10));
         }
         gateway
     }
@@ -468,6 +468,6 @@ pub fn wait_metric(gateway: &Gateway, name: &str, wanted: impl Fn(u64) -> bool) 
             return;
         }
         assert!(Instant::now() < deadline, "{name} is still {value}");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

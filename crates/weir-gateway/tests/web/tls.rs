@@ -110,6 +110,7 @@ fn renewed_certificate_is_used_without_restart() {
             Instant::now() < deadline,
             "the old certificate is still used"
         );
+        std::thread::sleep(Duration::from_millis(10));
     }
     assert!(
         exchange(&mut old, CREATE, "CON").starts_with("CONOK,"),

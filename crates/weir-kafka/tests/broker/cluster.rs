@@ -139,7 +139,7 @@ impl Cluster {
                 return partition;
             }
             assert!(Instant::now() < deadline, "{partition:?}");
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }

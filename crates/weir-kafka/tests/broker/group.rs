@@ -175,7 +175,7 @@ fn until_committed(broker: &TestBroker, group: &str, topic: &str, expected: &[i6
             Instant::now() < deadline,
             "{group}: {offsets:?}, not {expected:?}"
         );
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -286,6 +286,7 @@ fn members_share_the_partitions_of_a_group() {
             "{:?}",
             group_state(&broker, &group)
         );
+        std::thread::sleep(Duration::from_millis(10));
     }
     for partition in 0..5 {
         sender.store(&topic, partition, &numbered(&format!("{partition}-"), 10));
@@ -327,6 +328,7 @@ fn partitions_of_killed_member_are_reassigned() {
             "{:?}",
             group_state(&broker, &group)
         );
+        std::thread::sleep(Duration::from_millis(10));
     }
     let store = |name: &str| {
         for partition in 0..4 {

@@ -51,7 +51,7 @@ fn wait(source: &mut KafkaIngest, what: &str, done: impl Fn(&KafkaIngest) -> boo
             source.status()
         );
         source.reader().run_callbacks().expect("poll succeeds");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -201,7 +201,7 @@ fn topic_replaced_at_once_is_read_from_beginning(reader: ReaderKind) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     while admin.create_topic(&topic, 1, 1, &[]).is_err() {
         assert!(Instant::now() < deadline, "the old topic still exists");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(10));
     }
     broker.producer().store(&topic, 0, &numbered("new", 5));
     assert_eq!(values(&read(&mut source, 5)), numbered("new", 5));

@@ -336,6 +336,7 @@ fn ingest_reads_through_a_repeated_login(reader: ReaderKind) {
     while begun.elapsed() < Duration::from_millis(SESSION_MS * 5 / 4) {
         producer.store(&topic, 0, &["one".to_owned()]);
         assert_eq!(read(&mut source, 1).len(), 1);
+        std::thread::sleep(Duration::from_millis(10));
     }
     let status = source.status();
     assert_eq!((status.errors, status.resets), (0, 0), "{status:?}");

@@ -1,12 +1,9 @@
 //! Starts a lab, and cleans up if the start fails.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-use rand::distr::{Alphanumeric, SampleString as _};
 
 use super::cluster::{Broker, Lab, temporary_dir};
 use super::companions::Companions;
@@ -30,6 +27,7 @@ use crate::state::{
     self, LabNode, LabPhase, LabState, RegistryState, SCHEMA, SecuredPorts, ServiceState,
 };
 use crate::status::{self, STOP_TIMEOUT};
+use crate::storage;
 use crate::tokens;
 
 impl Lab {
@@ -229,7 +227,7 @@ impl Startup<'_> {
             schema: SCHEMA,
             phase: LabPhase::Starting,
             kafka_version: options.kafka_version.clone(),
-            cluster_id: cluster_id.unwrap_or_else(new_cluster_id),
+            cluster_id: cluster_id.unwrap_or_else(storage::new_id),
             host: options.host,
             heap_mb: options.heap_mb,
             detached: options.detached,
@@ -285,7 +283,7 @@ impl Startup<'_> {
         lab.companions.start_servers(&mut self.operation)?;
         lab.save_servers()?;
         if is_new {
-            format_all(lab, &nodes, self.operation.stop)?;
+            format_all(lab, &self.operation)?;
         }
         for (index, node) in nodes.iter().enumerate() {
             lab.processes[index] = Some(lab.launch.spawn(node.node_id, &lab.state)?);
@@ -326,26 +324,12 @@ fn server_properties(lab: &Lab, index: usize) -> String {
     config::server_properties(node, &state.nodes, state.host, &listeners, &data, &extra)
 }
 
-/// Formats the storage of all nodes in parallel. Each one takes a separate JVM about a second.
-fn format_all(lab: &Lab, nodes: &[LabNode], stop: &AtomicBool) -> Result<()> {
+/// Formats the storage of all nodes.
+fn format_all(lab: &Lab, operation: &Operation<'_>) -> Result<()> {
     let files = lab.companions.files();
     let credentials = files.map(|files| security::scram_arguments(lab.state.security, files));
     let credentials = credentials.unwrap_or_default();
-    let format = |node: &LabNode| {
-        let progress = &mut |_: &str| ();
-        let (id, operation) = (node.node_id, Operation { progress, stop });
-        lab.launch
-            .format(id, &lab.state.cluster_id, &credentials, &operation)
-    };
-    let panicked = || io::Error::other("formatting thread panicked");
-    thread::scope(|scope| {
-        let formats = nodes.iter().map(|node| scope.spawn(|| format(node)));
-        let formats: Vec<_> = formats.collect();
-        formats.into_iter().try_for_each(|format| {
-            let joined = format.join();
-            joined.unwrap_or_else(|_| Err(LabError::io("format storage", panicked())))
-        })
-    })
+    storage::format(&lab.launch, &lab.state, &credentials, operation)
 }
 
 /// Waits until every running broker of `lab` responds and lists all of them.
@@ -475,11 +459,6 @@ fn choose_nodes(options: &LabOptions, ports: &mut dyn Iterator<Item = u16>) -> V
 
 /// Returns a random cluster id in Kafka's format: 16 bytes in URL-safe Base64 without padding.
 /// Without '-' and '_', because an id that starts with '-' would be parsed as an option.
-fn new_cluster_id() -> String {
-    // The last character contains only two bits.
-    Alphanumeric.sample_string(&mut rand::rng(), 21) + "A"
-}
-
 fn unix_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
