@@ -1,5 +1,6 @@
 //! Figures of documents, compared with the stored runs that they come from: `bench/figures`.
 
+mod library;
 mod source;
 mod text;
 

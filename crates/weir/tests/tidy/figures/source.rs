@@ -11,10 +11,10 @@ use std::rc::Rc;
 use flate2::read::GzDecoder;
 use regex::Regex;
 use serde::Deserialize;
-use weir_stats::libraries::{self, Quantity};
 use weir_stats::metric;
 use weir_stats::run::{Cell, CellStatus, Run};
 
+use super::library::LibrarySource;
 use super::text;
 use crate::{read, root};
 
@@ -28,7 +28,9 @@ pub(super) enum Source {
     /// A source of the section, by its name.
     Named(String),
     /// A number that was chosen, not measured.
-    Given { given: f64 },
+    Given {
+        given: f64,
+    },
     /// A metric over the valid cells of all runs below a directory.
     Metric {
         run: String,
@@ -46,7 +48,10 @@ pub(super) enum Source {
         by: Middle,
     },
     /// Number of the valid cells of an architecture.
-    Windows { run: String, windows: String },
+    Windows {
+        run: String,
+        windows: String,
+    },
     /// Number in a JSON file by its pointer, or several members of the object there.
     Json {
         file: String,
@@ -72,21 +77,7 @@ pub(super) enum Source {
         #[serde(default = "one")]
         times: f64,
     },
-    /// Median of a library in a cell; with `versus`, the ratio of the first library to that one in
-    /// percent, then the bounds of its interval, if it has one.
-    Library {
-        libraries: String,
-        cell: String,
-        #[serde(default)]
-        of: String,
-        #[serde(default)]
-        versus: String,
-        /// Absent: what tables of the cell show first.
-        #[serde(default)]
-        quantity: Option<String>,
-        #[serde(default = "one")]
-        times: f64,
-    },
+    Library(LibrarySource),
     /// Quotient of two sources, of their medians unless `pairs` says otherwise.
     Ratio {
         ratio: Box<[Self; 2]>,
@@ -96,11 +87,17 @@ pub(super) enum Source {
         times: f64,
     },
     /// Difference of two sources.
-    Minus { minus: Box<[Self; 2]> },
+    Minus {
+        minus: Box<[Self; 2]>,
+    },
     /// The lowest of several sources.
-    Lowest { lowest: Vec<Self> },
+    Lowest {
+        lowest: Vec<Self>,
+    },
     /// The highest of several sources.
-    Highest { highest: Vec<Self> },
+    Highest {
+        highest: Vec<Self>,
+    },
 }
 
 /// How several values become one.
@@ -125,7 +122,7 @@ pub(super) enum Pick {
     Sum,
 }
 
-fn one() -> f64 {
+pub(super) fn one() -> f64 {
     1.0
 }
 
@@ -181,14 +178,14 @@ impl Source {
                 all.map(|member| json(file, &format!("{pointer}/{member}"), *times))
                     .collect()
             }
-            Self::Library { versus, .. } if !versus.is_empty() => self.comparison(),
+            Self::Library(library) => library.numbers(),
             _ => Ok(vec![self.value(names)?]),
         }
     }
 
     fn value(&self, names: &Names) -> Result<f64, String> {
         match self {
-            Self::Named(_) => match self.numbers(names)?.as_slice() {
+            Self::Named(_) | Self::Library(_) => match self.numbers(names)?.as_slice() {
                 [value] => Ok(*value),
                 other => Err(format!("{} numbers instead of one", other.len())),
             },
@@ -216,7 +213,6 @@ impl Source {
                 let found = pick.of(&numbers_in_lines(&text, matches)?);
                 Ok(found.map_err(|error| format!("{matches}: {error}"))? * times)
             }
-            Self::Library { .. } => self.median(),
             Self::Ratio {
                 ratio,
                 pairs,
@@ -257,53 +253,6 @@ impl Source {
         });
         let values = wanted.filter_map(|cell| metric::all_of(cell).get(name.as_str()).copied());
         Ok(values.map(|value| value * times).collect())
-    }
-
-    fn median(&self) -> Result<f64, String> {
-        let Self::Library { of, times, .. } = self else {
-            unreachable!("only of libraries");
-        };
-        self.in_cell(|cell, quantity| {
-            let statistics = cell.driver(of).and_then(|one| one.statistics(quantity));
-            Some(statistics?.median * times)
-        })
-    }
-
-    fn comparison(&self) -> Result<Vec<f64>, String> {
-        let Self::Library { versus, .. } = self else {
-            unreachable!("only of libraries");
-        };
-        self.in_cell(|cell, quantity| {
-            let pairs = cell.compare(quantity, versus)?.pairs?;
-            let bounds = pairs.bounds.into_iter().flat_map(|(low, high)| [low, high]);
-            Some([pairs.percent].into_iter().chain(bounds).collect())
-        })
-    }
-
-    /// Applies `result` to the cell of a comparison of libraries.
-    fn in_cell<T>(
-        &self,
-        result: impl Fn(&libraries::CellView<'_>, &'static Quantity) -> Option<T>,
-    ) -> Result<T, String> {
-        let Self::Library {
-            libraries: run,
-            cell,
-            quantity,
-            ..
-        } = self
-        else {
-            unreachable!("only of libraries");
-        };
-        let runs = runs_below(run)?;
-        let all = runs.iter().filter_map(|run| run.libraries.as_ref());
-        let views: Vec<_> = all.flat_map(libraries::cells).collect();
-        let view = views.iter().find(|view| view.cell.name == *cell);
-        let view = view.ok_or_else(|| format!("{run} has no cell {cell}"))?;
-        let quantity = match quantity {
-            Some(name) => Quantity::named(name).ok_or_else(|| format!("no quantity {name}"))?,
-            None => view.headline(),
-        };
-        result(view, quantity).ok_or_else(|| format!("{run} has no such result of {cell}"))
     }
 }
 
@@ -364,7 +313,7 @@ thread_local! {
 }
 
 /// Returns all runs below a directory. Each is parsed once.
-fn runs_below(dir: &str) -> Result<Rc<Vec<Run>>, String> {
+pub(super) fn runs_below(dir: &str) -> Result<Rc<Vec<Run>>, String> {
     if let Some(runs) = READ.with_borrow(|read| read.get(dir).cloned()) {
         return Ok(runs);
     }
