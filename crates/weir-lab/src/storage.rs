@@ -68,7 +68,7 @@ fn stored_checkpoint(state: &LabState, credentials: &[String]) -> Option<PathBuf
 
 /// Stores a checkpoint for later labs. A failure costs them a second.
 fn store(file: &Path, checkpoint: &[u8]) {
-    let unfinished = file.with_extension(format!("{}.unfinished", std::process::id()));
+    let unfinished = file.with_extension(format!("{}.unfinished", new_id()));
     let stored = fs::write(&unfinished, checkpoint).and_then(|()| fs::rename(&unfinished, file));
     if let Err(error) = stored {
         tracing::debug!(%error, file = %file.display(), "failed to store a checkpoint of Kafka");
