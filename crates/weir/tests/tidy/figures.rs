@@ -182,6 +182,8 @@ fn wrong_figures_are_found() {
     }
     let unnamed = format!("{text} and 7 ms");
     assert_eq!(findings(&unnamed, &fine), ["7 has no source"]);
+    let several = format!("{text} and 7 8, 9 of 4392eb35");
+    assert_eq!(findings(&several, &fine).len(), 3);
     let twice = format!("{text} {text}");
     assert_eq!(findings(&twice, &fine).len(), 1);
 }

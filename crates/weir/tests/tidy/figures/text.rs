@@ -129,7 +129,10 @@ pub(super) fn bare_numbers(text: &str) -> Vec<String> {
     let names = r"`[^`]*`|\bversion [0-9.]+|\b\d{8}T\d{6}Z|\b\d{4}-\d\d-\d\d\b|\b\d+(?:\.\d+){2,}|\[\d{3}-[a-z0-9-]+\]";
     let names = Regex::new(names).expect("a valid pattern");
     let text = names.replace_all(text, " ");
-    let number = Regex::new(r"(?:^|[^\w.])(\d[\d,.]*)(?:\W|$)").expect("a valid pattern");
-    let found = number.captures_iter(&text);
+    let number = Regex::new(r"(?:^|[^\w.])(\d[\d,.]*)(\w?)").expect("a valid pattern");
+    // What ends in letters is a name, such as a commit.
+    let found = number
+        .captures_iter(&text)
+        .filter(|found| found[2].is_empty());
     found.map(|found| found[1].to_owned()).collect()
 }
