@@ -112,12 +112,17 @@ impl SessionWriter {
         frame: &Frame,
         policy: QueuePolicy,
     ) -> Option<TrySend> {
-        let bytes = frame.lines().len() as u64;
-        if !self.ensure_body_capacity(wire, entry, bytes) {
-            return None;
+        // For a stream on a WebSocket, the length of the lines is not needed.
+        let bytes = || frame.lines().len();
+        let mut framing = Framing::WebSocket;
+        if entry.binding.is_some() {
+            if !self.ensure_body_capacity(wire, entry, bytes() as u64) {
+                return None;
+            }
+            framing = entry.framing()?;
         }
-        let chunk = match (entry.framing()?, entry.window) {
-            (Framing::WebSocket, Some(window)) if window.fits(frame.lines().len()) => {
+        let chunk = match (framing, entry.window) {
+            (Framing::WebSocket, Some(window)) if window.fits(bytes()) => {
                 frame.compressed(&mut self.compressor)
             }
             (framing, _) => frame.framed(framing),
@@ -129,25 +134,30 @@ impl SessionWriter {
                 false => TrySend::Closed,
             },
         };
-        if let (TrySend::Queued, Some(binding)) = (sent, entry.binding.as_deref_mut()) {
-            match binding {
-                StreamBinding::Http { bytes_left, fresh } => {
-                    *bytes_left = bytes_left.saturating_sub(bytes);
-                    *fresh = false;
-                }
-                StreamBinding::Poll(poll) => {
-                    if !std::mem::replace(&mut poll.has_data, true) {
-                        if self.polls_with_data.is_empty() {
-                            // The poll ends in the next iteration, with the data queued until then.
-                            wire.set_timer(wire.now_ms(), END_POLLS);
-                        }
-                        self.polls_with_data.push(entry.key());
-                    }
-                }
-                StreamBinding::Unbound { .. } => {}
-            }
+        if sent == TrySend::Queued && entry.binding.is_some() {
+            self.note_bytes_sent(wire, entry, bytes() as u64);
         }
         Some(sent)
+    }
+
+    /// Counts `bytes` that were queued for an HTTP response, and lets a poll that has data end soon.
+    fn note_bytes_sent(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, bytes: u64) {
+        match entry.binding.as_deref_mut() {
+            Some(StreamBinding::Http { bytes_left, fresh }) => {
+                *bytes_left = bytes_left.saturating_sub(bytes);
+                *fresh = false;
+            }
+            Some(StreamBinding::Poll(poll)) => {
+                if !std::mem::replace(&mut poll.has_data, true) {
+                    if self.polls_with_data.is_empty() {
+                        // The poll ends in the next iteration, with the data queued until then.
+                        wire.set_timer(wire.now_ms(), END_POLLS);
+                    }
+                    self.polls_with_data.push(entry.key());
+                }
+            }
+            Some(StreamBinding::Unbound { .. }) | None => {}
+        }
     }
 
     /// Ends an HTTP response with `LOOP` if `bytes` more do not fit, and returns `false` then. A
