@@ -140,7 +140,7 @@ impl SessionWriter {
         Some(sent)
     }
 
-    /// Counts `bytes` that were queued for an HTTP response, and lets a poll that has data end soon.
+    /// Counts `bytes` that were queued for an HTTP response. A poll that has data ends soon.
     fn note_bytes_sent(&mut self, wire: &mut impl Wire, entry: &mut SessionEntry, bytes: u64) {
         match entry.binding.as_deref_mut() {
             Some(StreamBinding::Http { bytes_left, fresh }) => {
