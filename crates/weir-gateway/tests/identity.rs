@@ -86,6 +86,8 @@ fn sessions_of_a_user_share_its_bandwidth() {
     let toml = format!(
         r#"
         event_loops = 2
+        [limits]
+        recovery_ms = 100
         [auth]
         [[auth.issuer]]
         issuer = "{ISSUER}"
