@@ -86,8 +86,10 @@ pub(super) fn run(
         }
         if Instant::now() >= deadline {
             return Err(CellFailure::because(format!(
-                "the tool did not finish within {} s; lower the rate or the number of records",
-                timeout.as_secs()
+                "the tool did not finish within {} s; lower the rate or the number of records, or \
+                 see its output {}",
+                timeout.as_secs(),
+                path.display()
             )));
         }
         thread::sleep(SAMPLE_INTERVAL);

@@ -66,7 +66,11 @@ fn proxy_supports_versions_of_broker() {
         // The epoch grows with the cluster's metadata, which other tests change meanwhile.
         let after = api_versions(broker_address(), version).finalized_features_epoch;
         let epoch = offered.finalized_features_epoch;
-        assert!((wanted.finalized_features_epoch..=after).contains(&epoch));
+        let allowed = wanted.finalized_features_epoch..=after;
+        assert!(
+            allowed.contains(&epoch),
+            "version {version}: epoch {epoch}, not within {allowed:?}"
+        );
         wanted.finalized_features_epoch = epoch;
         // Among them the features, which depend on these versions.
         assert_eq!(offered, wanted, "version {version}");
