@@ -100,16 +100,14 @@ impl KafkaConnection {
         self
     }
 
-    /// Sends a shard's interest to all workers; see [`InterestInbox::put`].
+    /// Sends a shard's interest to all workers; see [`InterestInbox::put`]. After the first
+    /// interests in items, the shard calls [`SubscribedItems::add`].
     pub fn set_interest(&self, interest: Interest, first: bool) {
         let withdrawn = interest.subscribed().is_none();
         for worker in &self.workers {
             worker.interests.put(interest.clone(), first);
         }
-        // After the interests, so that a thread that sees the count finds them in the inboxes.
-        if first {
-            self.subscribed_items.add();
-        } else if withdrawn {
+        if withdrawn {
             self.subscribed_items.remove();
         }
     }
@@ -163,9 +161,15 @@ impl SubscribedItems {
         let _ = (self.came).wait_timeout_while(gate, timeout, |()| self.is_none());
     }
 
-    fn add(&self) {
+    /// Counts the new items of a subscription. Reading may start with the first items, so a shard
+    /// calls this once all interests of the subscription are in the inboxes: records that are read
+    /// earlier would be missing from the others.
+    pub fn add(&self, count: u64) {
+        if count == 0 {
+            return;
+        }
         self.begun.store(true, Ordering::SeqCst);
-        if self.items.fetch_add(1, Ordering::SeqCst) == 0 {
+        if self.items.fetch_add(count, Ordering::SeqCst) == 0 {
             drop(lock(&self.gate));
             self.came.notify_all();
         }

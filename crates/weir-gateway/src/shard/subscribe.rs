@@ -124,10 +124,14 @@ impl Clients {
         }
         self.counters.subscriptions += 1;
         let retention = shared.retention(add.mode, connection);
+        let mut new_items = 0;
         for (index, name) in items.into_iter().enumerate() {
             let class = class(index);
             match name {
-                Some(name) => self.join(key, &name, class, retention, add.snapshot),
+                Some(name) => {
+                    let is_new = self.join(key, &name, class, retention, add.snapshot);
+                    new_items += u64::from(is_new);
+                }
                 // No update will ever come, so the snapshot is complete.
                 None if add.snapshot != Snapshot::No && delivery.has_end_of_snapshot() => {
                     push_end_of_snapshot(out, sub_id, class.position);
@@ -135,12 +139,14 @@ impl Clients {
                 None => {}
             }
         }
+        kafka.subscribed_items.add(new_items);
         self.work.items += counts.0 as usize;
         self.charge_subscription(key, sub_id);
         Ok(sub_id)
     }
 
-    /// Adds a session to an item's class, and reports new interest to ingest.
+    /// Adds a session to an item's class, and reports new interest to ingest. Returns `true` if
+    /// the shard had no interest in the item before.
     fn join(
         &mut self,
         key: SessionKey,
@@ -148,10 +154,10 @@ impl Clients {
         class: ClassKey<'_>,
         retention: Retention,
         snapshot: Snapshot,
-    ) {
+    ) -> bool {
         let is_held = self.continues(key, class);
         let Some(entry) = self.sessions.get_mut(key) else {
-            return;
+            return false;
         };
         let subscriber = NewSubscriber {
             session: key,
@@ -163,11 +169,13 @@ impl Clients {
         };
         let change = (self.delivery).join(entry, &mut self.items, name, subscriber);
         self.shared.connections[usize::from(name.0)].late.note();
+        let is_first = change.as_ref().is_some_and(|update| update.is_new);
         if let Some(InterestUpdate { interest, is_new }) = change {
             let change = InterestChange::Subscribe(interest);
             self.report_interest(name.clone(), change, is_new);
         }
         self.begin_recovery(key, name, class, snapshot);
+        is_first
     }
 
     /// Changes the frequency limit of a subscription; `None` changes nothing. The response contains
