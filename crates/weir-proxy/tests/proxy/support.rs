@@ -323,7 +323,8 @@ pub(crate) fn client_config(bootstrap: &str) -> ClientConfig {
     client_config
 }
 
-/// Creates a topic that no other test uses.
+/// Creates a topic that no other test uses, and waits until a broker reports its leaders: under
+/// load, a topic is in the metadata some time after the response.
 pub(crate) fn topic(bootstrap: &str, name: &str, partitions: i32, replicas: i32) -> String {
     let name = unique(name);
     let admin: AdminClient<DefaultClientContext> = client_config(bootstrap)
@@ -340,6 +341,15 @@ pub(crate) fn topic(bootstrap: &str, name: &str, partitions: i32, replicas: i32)
     for outcome in created.expect("a response") {
         outcome.expect("created");
     }
+    await_that("leaders of the topic", || {
+        let metadata = admin.inner().fetch_metadata(Some(&name), TEST_TIMEOUT);
+        metadata.expect("a response").topics().iter().all(|topic| {
+            let has_leaders = topic.partitions().iter().all(|one| one.leader() >= 0);
+            topic.error().is_none()
+                && topic.partitions().len() == partitions as usize
+                && has_leaders
+        })
+    });
     name
 }
 
