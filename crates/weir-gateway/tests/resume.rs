@@ -107,6 +107,7 @@ fn earliest_delivers_whole_topic_to_first_client() {
 /// Reading starts with the first subscription. It must not start between two of its items.
 fn all_items_of_first_subscription_get_old_records() {
     let env = TestEnv::new();
+    // Adding so many items takes longer than reading the first records.
     let (items, last) = (10_000, 9_900..10_000);
     for number in last.clone() {
         env.send(&format!("k{number}"), "old");

@@ -343,11 +343,11 @@ pub(crate) fn topic(bootstrap: &str, name: &str, partitions: i32, replicas: i32)
     }
     await_that("leaders of the topic", || {
         let metadata = admin.inner().fetch_metadata(Some(&name), TEST_TIMEOUT);
-        metadata.expect("a response").topics().iter().all(|topic| {
+        let metadata = metadata.expect("a response");
+        metadata.topics().first().is_some_and(|topic| {
             let has_leaders = topic.partitions().iter().all(|one| one.leader() >= 0);
-            topic.error().is_none()
-                && topic.partitions().len() == partitions as usize
-                && has_leaders
+            let is_complete = topic.partitions().len() == partitions as usize;
+            topic.error().is_none() && is_complete && has_leaders
         })
     });
     name
